@@ -15,7 +15,7 @@
 namespace amem {
 namespace {
 
-constexpr uint64_t kMailboxToken = 1;
+constexpr uint64_t kEventToken = 1;
 
 /// Refuses a message for which a peer would close the connection.
 Result<Packet> packet_of(Role role, uint64_t request_id, Message message,
@@ -43,8 +43,7 @@ Status PeerService::open(const Hello& self, PeerHandler& handler, const PeerOpti
   if (!epoll_.valid()) return os_error(errno, "epoll_create1()");
   UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.valid()) return os_error(errno, "eventfd()");
-  mailbox_ = std::make_unique<Mailbox>(
-      AMEM_TRY(WatchedFd::create(epoll_.get(), kMailboxToken, std::move(event))));
+  event_.emplace(AMEM_TRY(WatchedFd::create(epoll_.get(), kEventToken, std::move(event))));
   links_ = AMEM_TRY(PeerLinks::create(self, handler, options, epoll_.get()));
   return ok_status();
 }
@@ -56,15 +55,20 @@ PeerService::~PeerService() {
 
 void PeerService::stop() {
   if (!thread_) return;
-  mailbox_->stop();
+  stopped_ = true;
+  wake();
   pthread_join(*thread_, nullptr);
   thread_.reset();
 }
 
 void PeerService::run() {
   std::array<epoll_event, 64> events;
-  while (!mailbox_->stopped()) {
-    for (Order& order : mailbox_->take()) carry_out(std::move(order));
+  for (;;) {
+    // Before stopped_ and orders_ are read: what changes afterwards ends the wait.
+    uint64_t changes;
+    [[maybe_unused]] const ssize_t got = read(event_->get(), &changes, sizeof changes);
+    if (stopped_) break;
+    for (Order& order : take_orders()) carry_out(std::move(order));
     links_->on_time();
     const std::optional<Deadline> next = links_->next_time();
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
@@ -75,16 +79,33 @@ void PeerService::run() {
     }
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<size_t>(i)];
-      if (event.data.u64 != kMailboxToken) links_->on_event(event.data.u64, event.events);
+      if (event.data.u64 != kEventToken) links_->on_event(event.data.u64, event.events);
     }
   }
   const Error ended =
       make_error(ErrorKind::misuse, 0, "the peer service of this process has ended");
   links_->fail_all(ended);
   // Repeated until there is none: `done` may make another call.
-  for (std::vector<Order> left = mailbox_->take(); !left.empty(); left = mailbox_->take())
+  for (std::vector<Order> left = take_orders(); !left.empty(); left = take_orders())
     for (Order& order : left)
       if (order.call) order.call->done(ended);
+}
+
+void PeerService::post(Order order) {
+  MutexLock lock(queue_.mutex);
+  queue_.orders.push_back(std::move(order));
+  wake();
+}
+
+std::vector<PeerService::Order> PeerService::take_orders() {
+  MutexLock lock(queue_.mutex);
+  return std::exchange(queue_.orders, {});
+}
+
+void PeerService::wake() {
+  const uint64_t one = 1;
+  // Fails only if the counter is at its maximum; it is readable then (eventfd(2)).
+  [[maybe_unused]] const ssize_t written = write(event_->get(), &one, sizeof one);
 }
 
 void PeerService::carry_out(Order order) {
@@ -107,19 +128,17 @@ void PeerService::call(const InstanceId& peer, Message message, std::vector<Uniq
                        Deadline deadline, CallDone done) {
   const uint64_t request_id = ++last_request_id_;
   PeerLinks::Call call{message.index(), deadline, std::move(done)};
-  mailbox_->post({peer, false,
-                  packet_of(Role::request, request_id, std::move(message), std::move(fds)),
-                  request_id, std::move(call)});
+  post({peer, false, packet_of(Role::request, request_id, std::move(message), std::move(fds)),
+        request_id, std::move(call)});
 }
 
 void PeerService::reply(const InstanceId& peer, uint64_t request_id, Message message,
                         std::vector<UniqueFd> fds) {
-  mailbox_->post(
-      {peer, true, packet_of(Role::reply, request_id, std::move(message), std::move(fds))});
+  post({peer, true, packet_of(Role::reply, request_id, std::move(message), std::move(fds))});
 }
 
 void PeerService::send(const InstanceId& peer, Message message, std::vector<UniqueFd> fds) {
-  mailbox_->post({peer, false, packet_of(Role::notice, 0, std::move(message), std::move(fds))});
+  post({peer, false, packet_of(Role::notice, 0, std::move(message), std::move(fds))});
 }
 
 void PeerService::withdraw() {

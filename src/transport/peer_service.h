@@ -13,9 +13,9 @@
 
 #include "base/deadline.h"
 #include "base/identity.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "transport/mailbox.h"
 #include "transport/peer_handler.h"
 #include "transport/peer_links.h"
 
@@ -61,17 +61,38 @@ class PeerService {
   void withdraw();
 
  private:
+  /// A message that a thread sends through the service thread.
+  struct Order {
+    InstanceId peer;
+    bool is_reply = false;
+    /// Misuse if a peer would refuse the message.
+    Result<Packet> packet;
+    /// Only for a request.
+    uint64_t request_id = 0;
+    std::optional<PeerLinks::Call> call{};
+  };
+  struct Queue {
+    Mutex mutex;
+    std::vector<Order> orders AMEM_GUARDED_BY(mutex);
+  };
+
   explicit PeerService(const InstanceId& self) : self_(self) {}
   Status open(const Hello& self, PeerHandler& handler, const PeerOptions& options);
   void run();
   void carry_out(Order order);
+  void post(Order order) AMEM_EXCLUDES(queue_.mutex);
+  std::vector<Order> take_orders() AMEM_EXCLUDES(queue_.mutex);
+  void wake();
 
   const InstanceId self_;
   const pid_t started_by_ = getpid();
   UniqueFd epoll_;
-  std::unique_ptr<Mailbox> mailbox_;
+  /// An eventfd: readable if there are orders, or the thread has to end.
+  std::optional<WatchedFd> event_;
   std::unique_ptr<PeerLinks> links_;
   std::optional<pthread_t> thread_;
+  Queue queue_;
+  std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> last_request_id_{0};
 };
 
