@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -31,23 +32,10 @@ class FieldStream {
   void fields(Fields&... values) {
     (field(values), ...);
   }
-  template <std::integral T>
-  void field(T& value) {
-    if (!reads_) {
-      auto rest = static_cast<uint64_t>(value);
-      for (size_t i = 0; i < sizeof(T); ++i, rest >>= 8)
-        bytes_.push_back(static_cast<uint8_t>(rest & 0xff));
-    } else if (has(sizeof(T))) {
-      uint64_t got = 0;
-      for (size_t i = sizeof(T); i-- > 0;) got = got << 8 | rest_[i];
-      rest_ = rest_.subspan(sizeof(T));
-      value = static_cast<T>(got);
-    }
-  }
-  template <typename Id>
-  void field(Id128<Id>& id) {
-    for (uint64_t& word : id.bits) field(word);
-  }
+  /// Integers and ids.
+  template <typename T>
+  requires std::integral<T> || requires(T id) { id.bits; }
+  void field(T& value) { raw(&value, sizeof value); }
   void field(bool& value) {
     auto byte = static_cast<uint8_t>(value);
     field(byte);
@@ -87,13 +75,9 @@ class FieldStream {
   /// A document, which is not cut.
   void document(std::string& text, size_t most) {
     const size_t count = length(text.size(), most);
-    if (!ok_) return;
-    if (!reads_) {
-      bytes_.insert(bytes_.end(), text.begin(), text.end());
-    } else if (has(count)) {
-      text.assign(rest_.begin(), rest_.begin() + static_cast<ptrdiff_t>(count));
-      rest_ = rest_.subspan(count);
-    }
+    if (!ok_ || (reads_ && !has(count))) return;
+    text.resize(count);
+    raw(text.data(), count);
   }
 
   /// False if a field was missing or exceeded its bounds.
@@ -106,6 +90,17 @@ class FieldStream {
  private:
   static bool is_control(char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }
 
+  /// The bytes of the value, in the order of this machine, which is the one of the wire.
+  static_assert(std::endian::native == std::endian::little);
+  void raw(void* value, size_t size_bytes) {
+    if (!reads_) {
+      const auto* const bytes = static_cast<const uint8_t*>(value);
+      bytes_.insert(bytes_.end(), bytes, bytes + size_bytes);
+    } else if (has(size_bytes)) {
+      std::copy_n(rest_.begin(), size_bytes, static_cast<uint8_t*>(value));
+      rest_ = rest_.subspan(size_bytes);
+    }
+  }
   void require(bool holds) { ok_ = ok_ && holds; }
   bool has(size_t size_bytes) {
     require(rest_.size() >= size_bytes);
