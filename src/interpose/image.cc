@@ -42,11 +42,11 @@ bool Image::is_relocated() const {
   return true;
 }
 
-ImageChanges image_changes() {
-  ImageChanges changes;
+unsigned long long image_changes() {
+  unsigned long long changes = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* out) {
-        *static_cast<ImageChanges*>(out) = {info->dlpi_adds, info->dlpi_subs};
+        *static_cast<unsigned long long*>(out) = info->dlpi_adds + info->dlpi_subs;
         return 1;
       },
       &changes);

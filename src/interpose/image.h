@@ -35,11 +35,7 @@ struct Image {
 };
 
 /// The number of images that the loader has added and removed since the start of the process.
-struct ImageChanges {
-  unsigned long long added = 0, removed = 0;
-  unsigned long long total() const { return added + removed; }
-};
-ImageChanges image_changes();
+unsigned long long image_changes();
 
 /// The loader's list lock as ThreadSanitizer sees it, which does not know it.
 struct ListLock {

@@ -26,7 +26,7 @@ constinit std::atomic<NamedFunctions*> g_named{nullptr};  ///< the first; a list
 constinit DlopenFunction g_dlopen = nullptr;
 constinit DlsymFunction g_dlsym = nullptr;
 
-// The number of changes, ImageChanges::total(), at the scan that was completed last. Released and
+// The number of changes, image_changes(), at the scan that was completed last. Released and
 // acquired: a thread that need not scan reads the slots that the scan has stored.
 constinit std::atomic<unsigned long long> g_scanned{0};
 
@@ -40,65 +40,35 @@ struct Scanning {
   Scanning(const Scanning&) = delete;
 };
 
-/// The images that scans have examined. An image is identified by its load bias and its program
-/// headers. After a removal the loader may load another image at the same place, so a removal
-/// clears all entries. The loader appends images: those that need no more work are a prefix.
-///
-/// Needs the loader's list lock, and therefore does not allocate. Images that do not fit are not
-/// patched.
-class SeenImages {
- public:
-  struct Entry {
-    uintptr_t load_bias = 0;
-    const void* headers = nullptr;
-    bool is_target = false;
-    bool is_patched = false;
-    bool was_unbound = false;  ///< not all of its slots were bound at a scan
-  };
-
-  /// `removed`: the current ImageChanges::removed.
-  void forget_after_removal(unsigned long long removed) {
-    if (removed == removed_) return;
-    removed_ = removed;
-    entries_ = {};
-    examined = patched = 0;
-  }
-  /// nullptr if the image was not seen or did not fit.
-  Entry* find(const Image& image) {
-    Entry* const entry = place_of(image);
-    return entry != nullptr && entry->headers != nullptr ? entry : nullptr;
-  }
-  /// False if it does not fit.
-  bool add(const Image& image, bool is_target) {
-    Entry* const entry = place_of(image);
-    if (entry != nullptr) *entry = {image.load_bias, image.headers.data(), is_target};
-    return entry != nullptr;
-  }
-
-  size_t examined = 0, patched = 0;  ///< how many images, from the first, need no more of it
-
- private:
-  static constexpr size_t kCapacity = 4096;
-  static constexpr size_t kMaxProbes = 64;
-
-  /// The entry of the image, or a free one for it; nullptr if there is neither.
-  Entry* place_of(const Image& image) {
-    const void* const headers = image.headers.data();
-    const size_t first = reinterpret_cast<uintptr_t>(headers) / 4096 * 0x9E3779B1u;
-    for (size_t probe = 0; probe < kMaxProbes; ++probe) {
-      Entry& entry = entries_[(first + probe) % kCapacity];
-      if (entry.headers == nullptr) return &entry;
-      if (entry.headers == headers && entry.load_bias == image.load_bias) return &entry;
-    }
-    return nullptr;
-  }
-
-  std::array<Entry, kCapacity> entries_{};
-  unsigned long long removed_ = 0;
+/// What scans know of an image.
+struct SeenImage {
+  bool is_examined = false;
+  bool is_patchable = false;
+  bool is_patched = false;
+  bool was_unbound = false;  ///< not all of its slots were bound at a scan
 };
 
-constinit SeenImages g_seen;  // guarded by the loader's list lock
+// By the image's place in the order of loading, because the loader appends images. A removal moves
+// them, and clears all. Guarded by the loader's list lock, and therefore not allocated.
+constinit std::array<SeenImage, 4096> g_seen{};
+constinit unsigned long long g_removed = 0;  ///< the removals before the last scan
 constinit std::atomic<bool> g_left_out{false};
+
+/// Calls `work(const Image&, SeenImage&)` for each image for which `needs_work(const SeenImage&)`
+/// is true. False if there are images that do not fit, of which nothing is kept.
+template <typename NeedsWork, typename Work>
+bool visit_seen(NeedsWork needs_work, Work work) {
+  size_t place = 0;
+  SeenImage *seen = nullptr, other;
+  const auto skip = [&](const dl_phdr_info& info) {
+    if (std::exchange(g_removed, info.dlpi_subs) != info.dlpi_subs) g_seen = {};
+    seen = place < g_seen.size() ? &g_seen[place] : &(other = {});
+    ++place;
+    return !needs_work(*seen);
+  };
+  visit_images(skip, [&](const Image& image) { work(image, *seen); });
+  return place <= g_seen.size();
+}
 
 bool is_left_alone(const Image& image) {
   std::string_view name = image.path;
@@ -141,7 +111,7 @@ const void* named_entry(const char* name, uintptr_t function, const Image* user)
   return named.all->entry(named.index, function, user);
 }
 
-void patch(const Image& image, const Interception& client, SeenImages::Entry& seen) {
+void patch(const Image& image, const Interception& client, SeenImage& seen) {
   seen.is_patched = true;
   for (const NamedFunctions* named = g_named.load(); named != nullptr; named = named->next.load())
     if (named->visit != nullptr) named->visit(image);
@@ -157,37 +127,24 @@ void patch(const Image& image, const Interception& client, SeenImages::Entry& se
 
 /// Two passes, because a target has to be known before slots are compared with its functions.
 /// `again`: also images that were patched.
-bool scan(const Interception& client, const ImageChanges& changes, bool again) {
-  bool found_target = false, is_complete = true, left_out = false;
-  size_t place = 0;  // of the image, from 1
-  const auto is_examined = [&](const dl_phdr_info& info) {
-    g_seen.forget_after_removal(info.dlpi_subs);
-    return ++place <= g_seen.examined;
-  };
-  visit_images(is_examined, [&](const Image& image) {
-    if (!is_left_alone(image) && g_seen.find(image) == nullptr) {
-      const Adoption adoption = image.is_relocated() ? client.adopt(image) : Adoption::not_ready;
-      is_complete &= adoption != Adoption::not_ready;  // another thread is loading it
-      found_target |= adoption == Adoption::target;
-      if (adoption != Adoption::not_ready)
-        left_out |= !g_seen.add(image, adoption == Adoption::target);
-    }
-    if (is_complete && !left_out) g_seen.examined = place;
+bool scan(const Interception& client, unsigned long long changes, bool again) {
+  bool found_target = false, is_complete = true;
+  const auto is_new = [](const SeenImage& seen) { return !seen.is_examined; };
+  const bool all_fit = visit_seen(is_new, [&](const Image& image, SeenImage& seen) {
+    seen.is_examined = is_left_alone(image);
+    if (seen.is_examined) return;
+    const Adoption adoption = image.is_relocated() ? client.adopt(image) : Adoption::not_ready;
+    seen.is_examined = adoption != Adoption::not_ready;
+    seen.is_patchable = adoption == Adoption::none;
+    is_complete &= seen.is_examined;  // another thread is loading it
+    found_target |= adoption == Adoption::target;
   });
-  g_left_out.store(left_out, std::memory_order_relaxed);
-  place = 0;
-  const auto is_patched = [&](const dl_phdr_info& info) {
-    g_seen.forget_after_removal(info.dlpi_subs);
-    return ++place <= g_seen.patched && !found_target && !again;
+  g_left_out.store(!all_fit, std::memory_order_relaxed);
+  const auto is_due = [&](const SeenImage& seen) {
+    return seen.is_patchable && (!seen.is_patched || found_target || (again && seen.was_unbound));
   };
-  visit_images(is_patched, [&](const Image& image) {
-    SeenImages::Entry* const seen = g_seen.find(image);
-    if (seen != nullptr && !seen->is_target &&
-        (!seen->is_patched || found_target || (again && seen->was_unbound)))
-      patch(image, client, *seen);
-    if (place == g_seen.patched + 1 && place <= g_seen.examined) g_seen.patched = place;
-  });
-  if (is_complete) g_scanned.store(changes.total(), std::memory_order_release);
+  visit_seen(is_due, [&](const Image& image, SeenImage& seen) { patch(image, client, seen); });
+  if (is_complete) g_scanned.store(changes, std::memory_order_release);
   return found_target;
 }
 
@@ -240,8 +197,8 @@ void scan_images(bool again) {
   const Interception* const client = g_client.load(std::memory_order_acquire);
   if (client == nullptr) return;
   const Scanning scanning;
-  const ImageChanges changes = image_changes();
-  if (!again && changes.total() == g_scanned.load(std::memory_order_acquire)) return;
+  const unsigned long long changes = image_changes();
+  if (!again && changes == g_scanned.load(std::memory_order_acquire)) return;
   if (scan(*client, changes, again)) client->targets_found();
 }
 

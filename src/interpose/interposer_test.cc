@@ -100,8 +100,7 @@ TEST(ScanImages, CostsLittleBesideTheLoaderWithManyLibraries) {
   EXPECT_EQ(status, 0);
 }
 
-// Each scan begins after the images that need no more work. A library that is closed moves the
-// others.
+// Scans know an image by its place. A library that is closed moves the others.
 TEST(ScanImages, SeesALibraryThatTakesThePlaceOfAnother) {
   static constexpr const char* kNames[] = {"imported"};
   static NamedFunctions functions;

@@ -184,14 +184,11 @@ TEST(IsInThisLibrary, TellsThisImageFromOthers) {
 }
 
 TEST(ImageChanges, CountLoadsAndUnloads) {
-  const ImageChanges before = image_changes();
+  const unsigned long long before = image_changes();
   void* handle = dlopen(AMEM_TEST_LIBRARIES "/libimport_lazy.so", RTLD_LAZY | RTLD_LOCAL);
-  const ImageChanges loaded = image_changes();
+  EXPECT_EQ(image_changes(), before + 1);
   dlclose(handle);
-
-  EXPECT_EQ(loaded.added, before.added + 1);
-  EXPECT_EQ(loaded.removed, before.removed);
-  EXPECT_EQ(image_changes().removed, before.removed + 1);
+  EXPECT_EQ(image_changes(), before + 2);
 }
 
 }  // namespace
