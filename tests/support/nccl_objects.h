@@ -14,11 +14,12 @@ namespace amem {
 class NcclObjects {
  public:
   NcclObjects(const Driver& driver, Registry& registry, Exchange& exchange, PeerTable& peers,
-              const VirtualMemory::Settings& settings = {})
+              const VirtualMemory::Settings& settings = {},
+              const NcclClient::Settings& of_client = {})
       : devices_(driver, exiting_),
         memory(driver, registry, devices_, settings),
         handles(memory, exchange),
-        client(handles, peers, {}) {}
+        client(handles, peers, of_client) {}
   ~NcclObjects() { activate(false); }
   NcclObjects(const NcclObjects&) = delete;
 

@@ -59,6 +59,14 @@ void NcclClient::prepare_host_memory(int device) {
   session->prepare_host_memory(device, settings.host_prealloc_bytes);
 }
 
+std::vector<Piece> NcclClient::live_ranges(const Allocation& allocation) const {
+  std::vector<Piece> live = Client::live_ranges(allocation);
+  const bool has_fifos =
+      allocation.is_buffer && allocation.nonce != 0 && allocation.size_bytes > kP2pUnitBytes;
+  if (settings.headers_only && has_fifos && !live.empty()) live.front().size_bytes = kHeaderBytes;
+  return live;
+}
+
 Status NcclClient::check_capture() {
   if (!captures.any(driver())) return ok_status();
   return make_error(

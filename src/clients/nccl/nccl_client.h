@@ -29,7 +29,7 @@ class NcclClient final : public Client, public GraphGate {
  public:
   struct Settings {
     long gate_timeout_ms = 60000;    ///< how long a call waits for a paused member
-    bool headers_only = false;       ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7 (buffer_contents.h)
+    bool headers_only = false;       ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7 (live_ranges())
     size_t host_prealloc_bytes = 0;  ///< AMEM_HOST_PREALLOC_MIB
   };
 
@@ -71,9 +71,14 @@ class NcclClient final : public Client, public GraphGate {
 
   bool owns(const Tag& tag) const override { return tag == kNcclTag; }
   Tags tags() const override { return {kNcclTag}; }
-  std::vector<Piece> live_ranges(const Allocation& allocation) const override {
-    return amem::live_ranges(allocation, settings.headers_only);
-  }
+  /// All bytes by default, because a message that was sent and not received is in its receiver's
+  /// FIFO (docs/decisions/0008-fifos-are-kept.md).
+  ///
+  /// With `headers_only`: of P2P buffers with FIFOs, the headers. These are the buffers of NCCL
+  /// that it exports and that are larger than kP2pUnitBytes (p2p.cc:410,491, v2.30.7-1). Smaller
+  /// ones are kept, because a sending side may have more than a header there; their zero pages are
+  /// not copied. Windows and signals are not created as buffers.
+  std::vector<Piece> live_ranges(const Allocation& allocation) const override;
   Status quiesce(Deadline deadline) override;
   void reopen() override { gate.open_process(); }
   Scope scope() override { return gate.communicator_ids(); }
