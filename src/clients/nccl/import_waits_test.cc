@@ -7,7 +7,7 @@
 #include <future>
 #include <string>
 
-#include "clients/nccl/doors/passage.h"
+#include "clients/nccl/doors/nccl_copies.h"
 #include "tests/support/import_fixture.h"
 #include "tests/support/nccl_objects.h"
 

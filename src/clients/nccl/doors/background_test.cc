@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "clients/nccl/doors/passage.h"
+#include "clients/nccl/doors/nccl_copies.h"
 #include "tests/support/nccl_objects.h"
 #include "tests/support/no_exchange.h"
 

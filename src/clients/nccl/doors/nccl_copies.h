@@ -9,10 +9,16 @@
 #include <cstdint>
 #include <span>
 
+#include "amem_nccl_abi.h"
 #include "base/result.h"
+#include "driver/types.h"
 #include "interpose/interposer.h"
 
 namespace amem {
+
+// The names of the types in nccl_functions.def.
+using Comm = ncclComm_t;
+using Stream = DriverStream;
 
 /// The rows of nccl_functions.def.
 enum class NcclFunction {
