@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -78,6 +79,27 @@ bool store_word(const Image& image, uintptr_t* word, uintptr_t value) {
 
 bool set_slot(const Image& image, const Slot& slot, const void* function) {
   return store_word(image, slot.word, reinterpret_cast<uintptr_t>(function) + slot.addend);
+}
+
+// AddressSanitizer would report reads across the variables of another image.
+[[gnu::no_sanitize_address]] bool replace_variables(const Image& image, uintptr_t word,
+                                                    uintptr_t by) {
+  constexpr uintptr_t kWord = sizeof(uintptr_t);
+  bool found = false;
+  fence_before_callers();
+  for (const ElfW(Phdr) & header : image.headers) {
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+    const uintptr_t begin = (image.load_bias + header.p_vaddr + kWord - 1) / kWord * kWord;
+    const uintptr_t end = image.load_bias + header.p_vaddr + header.p_memsz;
+    for (uintptr_t at = std::max(begin, std::min(end, image.relro_end)); at + kWord <= end;
+         at += kWord) {
+      auto* const variable = reinterpret_cast<uintptr_t*>(at);
+      if (*variable != word) continue;
+      found = true;
+      if (by != word) __atomic_store_n(variable, by, __ATOMIC_RELEASE);
+    }
+  }
+  return found;
 }
 
 }  // namespace amem

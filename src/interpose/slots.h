@@ -63,4 +63,10 @@ bool set_slot(const Image& image, const Slot& slot, const void* function);
 /// see the old or the new value.
 bool store_word(const Image& image, uintptr_t* word, uintptr_t value);
 
+/// Stores `by` in each variable of the image that holds `word`. Searches only if they are the same.
+/// True if a variable held it. Relocated words that are read-only now (RELRO) are not variables.
+///
+/// For use in visit_images(), as store_word().
+bool replace_variables(const Image& image, uintptr_t word, uintptr_t by);
+
 }  // namespace amem

@@ -2,12 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/symmetric/torch_calls.h"
 
-#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
 
-#include "base/asymmetric_fence.h"
 #include "clients/symmetric/library_calls.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
@@ -73,28 +71,11 @@ const void* entry_of(size_t which, uintptr_t function, const Image* user) {
 
 // --- A table that is filled
 
-/// Reads across the variables of another image, which AddressSanitizer would report.
-[[gnu::no_sanitize_address]] void replace(uintptr_t* words, size_t count, uintptr_t real,
-                                          uintptr_t entry) {
-  for (size_t i = 0; i < count; ++i)
-    if (words[i] == real) __atomic_store_n(&words[i], entry, __ATOMIC_RELEASE);
-}
-
 void replace_function(const Image& image, const DriverCall& call) {
-  constexpr uintptr_t kWord = sizeof(uintptr_t);
   const uintptr_t real = first_definition(call.symbol);
   if (real == 0) return;
   call.real->store(real);
-  fence_before_callers();
-  for (const ElfW(Phdr) & header : image.headers) {
-    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
-    const uintptr_t begin = (image.load_bias + header.p_vaddr + kWord - 1) / kWord * kWord;
-    const uintptr_t end = image.load_bias + header.p_vaddr + header.p_memsz;
-    // Relocated words that are read-only now are not variables.
-    const uintptr_t first = std::max(begin, std::min(end, image.relro_end));
-    replace(reinterpret_cast<uintptr_t*>(first), (end - first) / kWord, real,
-            reinterpret_cast<uintptr_t>(call.entry));
-  }
+  replace_variables(image, real, reinterpret_cast<uintptr_t>(call.entry));
 }
 
 void replace_functions(const Image& image) {

@@ -42,28 +42,11 @@ constinit std::atomic<bool> g_too_many{false};
 
 // --- In visit_images()
 
-/// Reads across the variables of another image, which AddressSanitizer would report.
-[[gnu::no_sanitize_address]] bool contains_word(const uintptr_t* words, size_t count,
-                                                uintptr_t word) {
-  for (size_t i = 0; i < count; ++i)
-    if (words[i] == word) return true;
-  return false;
-}
-
 /// NCCL keeps the addresses of the driver's functions in its data once it is initialized: a word
 /// there that is the address of cuMemCreate says that it was.
 bool was_initialized(const Image& nccl) {
   const uintptr_t create = first_definition("cuMemCreate");
-  if (create == 0) return false;
-  for (const ElfW(Phdr) & header : nccl.headers) {
-    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
-    constexpr uintptr_t kWord = sizeof(uintptr_t);
-    const auto* const words = reinterpret_cast<const uintptr_t*>(
-        (nccl.load_bias + header.p_vaddr + kWord - 1) / kWord * kWord);
-    const size_t count = header.p_memsz / kWord - 1;
-    if (contains_word(words, count, create)) return true;
-  }
-  return false;
+  return create != 0 && replace_variables(nccl, create, create);
 }
 
 /// Patches NCCL's own slots: those of its functions get the originals, before the symbols are
