@@ -63,7 +63,8 @@ const ElfW(Sym) * ElfView::symbol_of(const ElfW(Rela) & relocation) const {
 
 const ElfW(Sym) * ElfView::definition_at(uint32_t index, const char* name) const {
   const ElfW(Sym)& symbol = symbols_[index];
-  const bool offered = symbol.st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
+  const bool offered = symbol.st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL &&
+                       !is_old_version(index);
   return offered && strcmp(name_of(symbol), name) == 0 ? &symbol : nullptr;
 }
 
@@ -77,15 +78,11 @@ const ElfW(Sym) * ElfView::find_by_gnu_hash(const char* name) const {
   const uint32_t wanted = gnu_hash_of(name);
   uint32_t index = buckets[wanted % bucket_count];
   if (index < first) return nullptr;
-  const ElfW(Sym)* old = nullptr;
   for (;; ++index) {
     const uint32_t hash = chains[index - first];
     const bool may_be = (hash | 1) == (wanted | 1);
-    if (const ElfW(Sym)* found = may_be ? definition_at(index, name) : nullptr) {
-      if (!is_old_version(index)) return found;
-      old = found;
-    }
-    if ((hash & 1) != 0) return old;
+    const ElfW(Sym)* const found = may_be ? definition_at(index, name) : nullptr;
+    if (found != nullptr || (hash & 1) != 0) return found;
   }
 }
 
@@ -95,13 +92,9 @@ const ElfW(Sym) * ElfView::find_by_sysv_hash(const char* name) const {
   const uint32_t* const buckets = sysv_hash_ + 2;
   const uint32_t* const chains = buckets + bucket_count;
   uint32_t index = buckets[sysv_hash_of(name) % bucket_count];
-  const ElfW(Sym)* old = nullptr;
   for (; index != STN_UNDEF; index = chains[index])
-    if (const ElfW(Sym)* found = definition_at(index, name)) {
-      if (!is_old_version(index)) return found;
-      old = found;
-    }
-  return old;
+    if (const ElfW(Sym)* const found = definition_at(index, name)) return found;
+  return nullptr;
 }
 
 const ElfW(Sym) * ElfView::definition(const char* name) const {

@@ -19,7 +19,7 @@ class ElfView {
   ElfView(uintptr_t load_bias, const ElfW(Dyn) * dynamic);
 
   /// The symbol with which the image defines `name` for other images, or nullptr. Of several
-  /// versions, the default one.
+  /// versions, the default one; nullptr if there is none, as for dlsym(3).
   const ElfW(Sym) * definition(const char* name) const;
   /// The address of this definition, or 0.
   uintptr_t address_of(const char* name) const;
