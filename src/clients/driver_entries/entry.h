@@ -53,11 +53,10 @@ struct DriverCall {
   std::atomic<uintptr_t>* real;  ///< the driver's, for the entry
 };
 
-template <auto kReal, auto kHook>
-DriverCall driver_call(const char* name, const char* symbol) {
-  using Its = Entry<kReal, kHook>;
-  return {name, symbol, reinterpret_cast<const void*>(&Its::call), &Its::real};
-}
+/// One call of a table, which is constant-initialized.
+#define AMEM_DRIVER_CALL(name, symbol, hook)                                                      \
+  DriverCall({#name, #symbol, reinterpret_cast<const void*>(&Entry<&Driver::symbol, hook>::call), \
+              &Entry<&Driver::symbol, hook>::real})
 
 /// Another form of an intercepted function than amem knows was found by this look-up
 /// (VirtualMemory::stop_tagging_handles()).

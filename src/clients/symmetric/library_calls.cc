@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/symmetric/library_calls.h"
 
-#include <array>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -11,23 +10,20 @@
 
 namespace amem {
 
-#define AMEM_SHARED_CALL(function, hook) driver_call<&Driver::function, &hook>(#function, #function)
+#define AMEM_SHARED_CALL(function, hook) AMEM_DRIVER_CALL(function, function, &hook)
 
-std::span<const DriverCall> shared_library_calls() {
-  static const std::array<DriverCall, 10> all{
-      AMEM_SHARED_CALL(cuMemRelease, VirtualMemory::release),
-      AMEM_SHARED_CALL(cuMemMap, VirtualMemory::map),
-      AMEM_SHARED_CALL(cuMemUnmap, VirtualMemory::unmap),
-      AMEM_SHARED_CALL(cuMemSetAccess, VirtualMemory::set_access),
-      AMEM_SHARED_CALL(cuMemExportToShareableHandle, SharedHandles::export_handle),
-      AMEM_SHARED_CALL(cuMemImportFromShareableHandle, import_handle),
-      AMEM_SHARED_CALL(cuMemRetainAllocationHandle, VirtualMemory::retain),
-      AMEM_SHARED_CALL(cuMemGetAllocationPropertiesFromHandle, VirtualMemory::get_properties),
-      AMEM_SHARED_CALL(cuMulticastBindMem, VirtualMemory::bind),
-      AMEM_SHARED_CALL(cuMulticastUnbind, VirtualMemory::unbind),
-  };
-  return all;
-}
+const std::array<DriverCall, 10> kSharedLibraryCalls{{
+    AMEM_SHARED_CALL(cuMemRelease, VirtualMemory::release),
+    AMEM_SHARED_CALL(cuMemMap, VirtualMemory::map),
+    AMEM_SHARED_CALL(cuMemUnmap, VirtualMemory::unmap),
+    AMEM_SHARED_CALL(cuMemSetAccess, VirtualMemory::set_access),
+    AMEM_SHARED_CALL(cuMemExportToShareableHandle, SharedHandles::export_handle),
+    AMEM_SHARED_CALL(cuMemImportFromShareableHandle, import_handle),
+    AMEM_SHARED_CALL(cuMemRetainAllocationHandle, VirtualMemory::retain),
+    AMEM_SHARED_CALL(cuMemGetAllocationPropertiesFromHandle, VirtualMemory::get_properties),
+    AMEM_SHARED_CALL(cuMulticastBindMem, VirtualMemory::bind),
+    AMEM_SHARED_CALL(cuMulticastUnbind, VirtualMemory::unbind),
+}};
 
 DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,
                               const AllocationProperties* properties, unsigned long long flags) {
@@ -35,7 +31,7 @@ DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_
 }
 
 void* library_entry(std::span<const DriverCall> own, const char* name, void* function) {
-  for (const auto calls : {own, shared_library_calls()}) {
+  for (const auto calls : {own, std::span<const DriverCall>(kSharedLibraryCalls)}) {
     for (const DriverCall& call : calls) {
       if (strcmp(call.name, name) != 0) continue;
       const auto address = reinterpret_cast<uintptr_t>(function);

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "clients/driver_entries/entry.h"
@@ -13,7 +14,7 @@ namespace amem {
 // driver's functions.
 
 /// The calls that are the same for all libraries.
-std::span<const DriverCall> shared_library_calls();
+extern const std::array<DriverCall, 10> kSharedLibraryCalls;
 
 /// cuMemCreate: device memory has the tag `symmetric`.
 DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <span>
 
 #include "base/environment.h"
 #include "clients/symmetric/library_calls.h"
@@ -18,14 +17,10 @@ namespace {
 
 constexpr const char* kGetProcAddress = "cuGetProcAddress";
 
-std::span<const DriverCall> own_calls() {
-  static const std::array<DriverCall, 2> all{
-      driver_call<&Driver::cuMemCreate, &create_symmetric>("cuMemCreate", "cuMemCreate"),
-      driver_call<&Driver::cuMemGetHandleForAddressRange,
-                  &VirtualMemory::get_handle_for_address_range>("cuMemGetHandleForAddressRange",
-                                                                "cuMemGetHandleForAddressRange")};
-  return all;
-}
+const DriverCall kOwnCalls[] = {
+    AMEM_DRIVER_CALL(cuMemCreate, cuMemCreate, &create_symmetric),
+    AMEM_DRIVER_CALL(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange,
+                     &VirtualMemory::get_handle_for_address_range)};
 
 /// The driver's, in its form with four arguments.
 using GetProcAddress = DriverResult(const char*, void**, int, uint64_t);
@@ -34,7 +29,7 @@ constinit std::atomic<GetProcAddress*> g_real{nullptr};
 DriverResult get_proc_address(const char* name, void** function, int version, uint64_t flags) {
   const DriverResult result = g_real.load()(name, function, version, flags);
   if (result == driver_result::kSuccess && name != nullptr && function != nullptr)
-    *function = library_entry(own_calls(), name, *function);
+    *function = library_entry(kOwnCalls, name, *function);
   return result;
 }
 

@@ -3,7 +3,6 @@
 #include "clients/symmetric/torch_calls.h"
 
 #include <array>
-#include <span>
 #include <utility>
 
 #include "clients/symmetric/library_calls.h"
@@ -32,15 +31,11 @@ DriverResult create(VirtualMemory& memory, DriverHandle* handle, size_t size_byt
              : memory.driver().cuMemCreate(handle, size_bytes, properties, flags);
 }
 
-std::span<const DriverCall> own_calls() {
-  static const std::array<DriverCall, 3> all{
-      driver_call<&Driver::cuMemGetAllocationGranularity, &granularity>(
-          "cuMemGetAllocationGranularity", "cuMemGetAllocationGranularity"),
-      driver_call<&Driver::cuMemCreate, &create>("cuMemCreate", "cuMemCreate"),
-      driver_call<&Driver::cuMemGetAddressRange_v2, &VirtualMemory::get_address_range>(
-          "cuMemGetAddressRange", "cuMemGetAddressRange_v2")};
-  return all;
-}
+const DriverCall kOwnCalls[] = {
+    AMEM_DRIVER_CALL(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, &granularity),
+    AMEM_DRIVER_CALL(cuMemCreate, cuMemCreate, &create),
+    AMEM_DRIVER_CALL(cuMemGetAddressRange, cuMemGetAddressRange_v2,
+                     &VirtualMemory::get_address_range)};
 
 // --- A table that PyTorch fills later
 
@@ -52,7 +47,7 @@ constinit RealFunctions<kRuntimeFunctions> g_real(kNames);
 template <RuntimeFunction kWhich, typename... More>
 int look_up(const char* name, void** function, More... more) {
   const int result = g_real.call(kWhich, name, function, more...);
-  if (result == 0 && function != nullptr) *function = library_entry(own_calls(), name, *function);
+  if (result == 0 && function != nullptr) *function = library_entry(kOwnCalls, name, *function);
   return result;
 }
 
@@ -80,18 +75,14 @@ void replace_function(const Image& image, const DriverCall& call) {
 
 void replace_functions(const Image& image) {
   if (!has_torchs_table(image)) return;
-  for (const auto calls : {own_calls(), shared_library_calls()})
-    for (const DriverCall& call : calls) replace_function(image, call);
+  for (const DriverCall& call : kOwnCalls) replace_function(image, call);
+  for (const DriverCall& call : kSharedLibraryCalls) replace_function(image, call);
 }
 
 constinit NamedFunctions g_torch_functions{kNames, entry_of, replace_functions};
 
 }  // namespace
 
-void catch_torch_calls() {
-  (void)own_calls();  // constructed here, not under the loader's lock
-  (void)shared_library_calls();
-  intercept_names(g_torch_functions);
-}
+void catch_torch_calls() { intercept_names(g_torch_functions); }
 
 }  // namespace amem

@@ -30,12 +30,8 @@ struct Hook {
   }
 };
 
-// Constant-initialized, which a call of driver_call() would not be.
-#define AMEM_HOOK_hooked(name, symbol, since, handling)                                          \
-  {{#name, #symbol, reinterpret_cast<const void*>(&Entry<&Driver::symbol, hooks::symbol>::call), \
-    &Entry<&Driver::symbol, hooks::symbol>::real},                                               \
-   since,                                                                                        \
-   Handling::handling,                                                                           \
+#define AMEM_HOOK_hooked(name, symbol, since, handling)                      \
+  {AMEM_DRIVER_CALL(name, symbol, hooks::symbol), since, Handling::handling, \
    [](const Driver& driver) { return reinterpret_cast<void*>(driver.symbol); }},
 #define AMEM_HOOK_lookup(...) AMEM_HOOK_hooked(__VA_ARGS__)
 #define AMEM_HOOK_watched(...) AMEM_HOOK_hooked(__VA_ARGS__)
