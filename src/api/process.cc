@@ -105,6 +105,7 @@ Process::Process(const Driver& driver)
 void Process::set_active(bool is_active) {
   g_active<VirtualMemory>.store(is_active ? &memory_ : nullptr, std::memory_order_release);
   g_active<SharedHandles>.store(is_active ? &handles_ : nullptr, std::memory_order_release);
+  g_active<CapturedGraphs>.store(is_active ? &graphs_ : nullptr, std::memory_order_release);
   g_active<TensorClient>.store(is_active ? &tensors_ : nullptr, std::memory_order_release);
   g_active<NcclClient>.store(is_active ? &nccl_ : nullptr, std::memory_order_release);
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/active.h"
+#include "clients/graphs/captured_graphs.h"
 #include "clients/nccl/nccl_client.h"
 #include "clients/symmetric/symmetric_client.h"
 #include "clients/tensors/region.h"
@@ -66,6 +67,7 @@ class Process {
   VirtualMemory memory_;
   Sharing sharing_;
   SharedHandles handles_;
+  CapturedGraphs graphs_;
   NcclClient nccl_;
   TensorClient tensors_;
   SymmetricClient symmetric_;

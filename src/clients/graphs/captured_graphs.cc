@@ -2,54 +2,60 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/graphs/captured_graphs.h"
 
-#include <atomic>
+#include <algorithm>
 
 namespace amem {
 
 void CapturedGraphs::captured(const void* graph, const Use& use) {
   MutexLock lock(mutex_);
-  graphs_[graph].insert(use);
+  uses_[graph].insert(use);
 }
 
 void CapturedGraphs::instantiated(const void* graph, const void* exec) {
   MutexLock lock(mutex_);
-  const auto found = graphs_.find(graph);
+  const auto found = uses_.find(graph);
   // The driver may give a new executable graph the address of one that was destroyed.
-  if (found == graphs_.end())
-    execs_.erase(exec);
+  if (found == uses_.end())
+    uses_.erase(exec);
   else
-    execs_[exec] = std::make_shared<const Uses>(found->second);
+    uses_[exec] = found->second;
 }
 
-void CapturedGraphs::graph_destroyed(const void* graph) {
+void CapturedGraphs::destroyed(const void* graph) {
   MutexLock lock(mutex_);
-  graphs_.erase(graph);
+  uses_.erase(graph);
 }
 
-void CapturedGraphs::exec_destroyed(const void* exec) {
+CapturedGraphs::Uses CapturedGraphs::uses_of(const void* exec) {
   MutexLock lock(mutex_);
-  execs_.erase(exec);
-}
-
-std::shared_ptr<const CapturedGraphs::Uses> CapturedGraphs::uses_of(const void* exec) {
-  MutexLock lock(mutex_);
-  const auto found = execs_.find(exec);
-  return found == execs_.end() ? nullptr : found->second;
+  const auto found = uses_.find(exec);
+  return found == uses_.end() ? Uses() : found->second;
 }
 
 namespace {
 
-constinit std::atomic<CapturedGraphs*> g_graphs{nullptr};
+void leave(const CapturedGraphs::Use& use) { use.gate->leave_launch(use.object); }
 
 }  // namespace
 
-CapturedGraphs& captured_graphs() {
-  CapturedGraphs* graphs = g_graphs.load();
-  if (graphs != nullptr) return *graphs;
-  auto fresh = std::make_unique<CapturedGraphs>();
-  return g_graphs.compare_exchange_strong(graphs, fresh.get()) ? *fresh.release() : *graphs;
+Status enter_gates(const char* call, const CapturedGraphs::Uses& uses) {
+  for (auto use = uses.begin(); use != uses.end();) {
+    Status entered = use->gate->enter_launch(call, use->object, false);
+    if (entered.ok()) {
+      ++use;
+      continue;
+    }
+    std::for_each(uses.begin(), use, leave);
+    if (entered.error().kind != ErrorKind::timeout) return entered;
+    AMEM_TRY(use->gate->enter_launch(call, use->object, true));
+    leave(*use);
+    use = uses.begin();
+  }
+  return ok_status();
 }
 
-void forget_captured_graphs() { g_graphs.store(nullptr); }
+void leave_gates(const CapturedGraphs::Uses& uses) {
+  std::for_each(uses.begin(), uses.end(), leave);
+}
 
 }  // namespace amem

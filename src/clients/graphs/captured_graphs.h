@@ -4,7 +4,6 @@
 
 #include <compare>
 #include <map>
-#include <memory>
 #include <set>
 
 #include "base/mutex.h"
@@ -43,21 +42,20 @@ class CapturedGraphs {
   void captured(const void* graph, const Use& use);
   /// `exec`: the CUgraphExec that the graph has become.
   void instantiated(const void* graph, const void* exec);
-  void graph_destroyed(const void* graph);
-  void exec_destroyed(const void* exec);
-  /// nullptr if there are none.
-  std::shared_ptr<const Uses> uses_of(const void* exec);
+  /// Of either kind.
+  void destroyed(const void* graph);
+  Uses uses_of(const void* exec);
 
  private:
   Mutex mutex_;
-  std::map<const void*, Uses> graphs_ AMEM_GUARDED_BY(mutex_);
-  std::map<const void*, std::shared_ptr<const Uses>> execs_ AMEM_GUARDED_BY(mutex_);
+  std::map<const void*, Uses> uses_ AMEM_GUARDED_BY(mutex_);
 };
 
-/// The graphs of this process. Never destroyed.
-CapturedGraphs& captured_graphs();
-/// For a forked child, which has none of the parent's graphs: another thread of the parent may have
-/// held the lock.
-void forget_captured_graphs();
+/// Enters all gates of a graph's work for one launch on the calling thread, or none. A launch that
+/// waits at a closed gate is inside no gate, because a pause that closes another gate waits for the
+/// calls inside. An error says why a gate has refused the launch; otherwise leave_gates() must
+/// follow on the same thread.
+Status enter_gates(const char* call, const CapturedGraphs::Uses& uses);
+void leave_gates(const CapturedGraphs::Uses& uses);
 
 }  // namespace amem

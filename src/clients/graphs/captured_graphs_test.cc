@@ -27,36 +27,90 @@ TEST_F(CapturedGraphsTest, ExecHasTheWorkOfItsGraphWhenItWasInstantiated) {
   graphs.captured(graph, first);
   graphs.instantiated(graph, exec);
   graphs.captured(graph, second);
-  ASSERT_NE(graphs.uses_of(exec), nullptr);
-  EXPECT_EQ(*graphs.uses_of(exec), CapturedGraphs::Uses{first});
+  EXPECT_EQ(graphs.uses_of(exec), CapturedGraphs::Uses{first});
 
   graphs.instantiated(graph, exec);
-  EXPECT_EQ(*graphs.uses_of(exec), (CapturedGraphs::Uses{first, second}));
-  graphs.graph_destroyed(graph);
-  EXPECT_EQ(graphs.uses_of(exec)->size(), 2u);
-  graphs.exec_destroyed(exec);
-  EXPECT_EQ(graphs.uses_of(exec), nullptr);
+  EXPECT_EQ(graphs.uses_of(exec), (CapturedGraphs::Uses{first, second}));
+  graphs.destroyed(graph);
+  EXPECT_EQ(graphs.uses_of(exec).size(), 2u);
+  graphs.destroyed(exec);
+  EXPECT_TRUE(graphs.uses_of(exec).empty());
 }
 
 TEST_F(CapturedGraphsTest, AddressesThatAreUsedAgainHaveNoWork) {
   graphs.captured(graph, first);
   graphs.instantiated(graph, exec);
-  graphs.graph_destroyed(graph);
+  graphs.destroyed(graph);
   graphs.instantiated(graph, exec);
-  EXPECT_EQ(graphs.uses_of(exec), nullptr);
+  EXPECT_TRUE(graphs.uses_of(exec).empty());
 }
 
-TEST_F(CapturedGraphsTest, ForkedChildHasTablesOfItsOwn) {
-  // A child does not free the parent's tables, which another thread may have been changing. Static:
-  // LeakSanitizer finds them.
-  static CapturedGraphs* const of_parent = &captured_graphs();
-  of_parent->captured(graph, first);
-  forget_captured_graphs();
-  captured_graphs().instantiated(graph, exec);
-  EXPECT_EQ(captured_graphs().uses_of(exec), nullptr);
-  captured_graphs().captured(graph, second);
-  captured_graphs().instantiated(graph, exec);
-  EXPECT_EQ(*captured_graphs().uses_of(exec), CapturedGraphs::Uses{second});
+class FakeGate final : public GraphGate {
+ public:
+  Status enter_launch(const char*, const void*, bool may_wait) override {
+    if (!refusal.ok()) return refusal;
+    if (is_closed && !may_wait) return make_error(ErrorKind::timeout, 0, "closed");
+    if (is_closed) {
+      inside_others_at_wait = others->calls_inside;
+      is_closed = false;
+    }
+    ++calls_inside;
+    return ok_status();
+  }
+  void leave_launch(const void*) override { --calls_inside; }
+
+  FakeGate* others = nullptr;
+  bool is_closed = false;
+  Status refusal = ok_status();
+  int calls_inside = 0;
+  int inside_others_at_wait = 0;
+};
+
+class EnterGates : public testing::Test {
+ protected:
+  EnterGates() {
+    for (FakeGate* gate : {&gates[0], &gates[1]}) uses.insert({gate, nullptr});
+    first = static_cast<FakeGate*>(uses.begin()->gate);
+    second = static_cast<FakeGate*>(uses.rbegin()->gate);
+    first->others = second;
+    second->others = first;
+  }
+  void expect_outside() const {
+    EXPECT_EQ(first->calls_inside, 0);
+    EXPECT_EQ(second->calls_inside, 0);
+  }
+
+  FakeGate gates[2];
+  CapturedGraphs::Uses uses;
+  FakeGate *first = nullptr, *second = nullptr;
+};
+
+TEST_F(EnterGates, IsInsideAllGates) {
+  EXPECT_TRUE(enter_gates("cuGraphLaunch", uses).ok());
+  EXPECT_EQ(first->calls_inside, 1);
+  EXPECT_EQ(second->calls_inside, 1);
+  leave_gates(uses);
+  expect_outside();
+}
+
+TEST_F(EnterGates, WaitsAtOneGateInsideNoOther) {
+  first->inside_others_at_wait = second->inside_others_at_wait = -1;
+  first->is_closed = second->is_closed = true;
+  EXPECT_TRUE(enter_gates("cuGraphLaunch", uses).ok());
+  EXPECT_EQ(first->calls_inside, 1);
+  EXPECT_EQ(second->calls_inside, 1);
+  leave_gates(uses);
+  EXPECT_EQ(first->inside_others_at_wait, 0);
+  EXPECT_EQ(second->inside_others_at_wait, 0);
+  expect_outside();
+}
+
+TEST_F(EnterGates, IsInsideNoGateIfOneRefusesIt) {
+  second->refusal = make_error(ErrorKind::misuse, 0, "this process is paused");
+  const Status entered = enter_gates("cuGraphLaunch", uses);
+  ASSERT_FALSE(entered.ok());
+  EXPECT_EQ(entered.error().message, "this process is paused");
+  expect_outside();
 }
 
 }  // namespace

@@ -2,13 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/graphs/graph_calls.h"
 
-#include <pthread.h>
-
 #include <cstdint>
 
+#include "base/active.h"
 #include "base/last_error.h"
 #include "clients/graphs/captured_graphs.h"
-#include "clients/graphs/graph_launch.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
 
@@ -18,7 +16,7 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kNotPermitted = 800;  ///< cudaErrorNotPermitted, CUDA_ERROR_NOT_PERMITTED
 
-enum class Kind { launch, instantiate, destroy_graph, destroy_exec };
+enum class Kind { launch, instantiate, destroy };
 struct Function {
   const char* name;
   Kind kind;
@@ -29,8 +27,8 @@ constexpr Function kFunctions[] = {{"cudaGraphLaunch", Kind::launch},
                                    {"cudaGraphInstantiateWithFlags", Kind::instantiate},
                                    {"cudaGraphInstantiateWithParams", Kind::instantiate},
                                    {"cudaGraphInstantiateWithParams_ptsz", Kind::instantiate},
-                                   {"cudaGraphDestroy", Kind::destroy_graph},
-                                   {"cudaGraphExecDestroy", Kind::destroy_exec},
+                                   {"cudaGraphDestroy", Kind::destroy},
+                                   {"cudaGraphExecDestroy", Kind::destroy},
                                    {"cuGraphLaunch", Kind::launch},
                                    {"cuGraphLaunch_ptsz", Kind::launch},
                                    {"cuGraphInstantiate", Kind::instantiate},
@@ -38,21 +36,22 @@ constexpr Function kFunctions[] = {{"cudaGraphLaunch", Kind::launch},
                                    {"cuGraphInstantiateWithFlags", Kind::instantiate},
                                    {"cuGraphInstantiateWithParams", Kind::instantiate},
                                    {"cuGraphInstantiateWithParams_ptsz", Kind::instantiate},
-                                   {"cuGraphDestroy", Kind::destroy_graph},
-                                   {"cuGraphExecDestroy", Kind::destroy_exec}};
+                                   {"cuGraphDestroy", Kind::destroy},
+                                   {"cuGraphExecDestroy", Kind::destroy}};
 constexpr auto kNames = names_of(kFunctions);
 
 constexpr size_t kMaxRuntimes = 4;
 constinit RealFunctions<kNames.size(), kMaxRuntimes> g_real(kNames);
 
 template <typename Real>
-int launch(const char* call, const void* exec, Real real) {
-  const auto uses = captured_graphs().uses_of(exec);
-  if (uses == nullptr) return real();
-  const GraphLaunch launch(call, *uses);
-  if (launch.status().ok()) return real();
-  keep_last_error(call, launch.status().error());
-  return kNotPermitted;
+int launch(const char* call, const CapturedGraphs::Uses& uses, Real real) {
+  if (const Status entered = enter_gates(call, uses); !entered.ok()) {
+    keep_last_error(call, entered.error());
+    return kNotPermitted;
+  }
+  const int result = real();
+  leave_gates(uses);
+  return result;
 }
 
 using Word = uintptr_t;
@@ -62,21 +61,16 @@ template <size_t kWhich, size_t kRuntime>
 int entry(Word a, Word b, Word c, Word d, Word e) {
   constexpr Function kFunction = kFunctions[kWhich];
   const auto real = [=] { return g_real.call<kRuntime>(kWhich, a, b, c, d, e); };
-  if constexpr (kFunction.kind == Kind::launch) {
-    return launch(kFunction.name, reinterpret_cast<const void*>(a), real);
-  } else if constexpr (kFunction.kind == Kind::instantiate) {
-    const int result = real();
-    if (result == kSuccess)
-      captured_graphs().instantiated(reinterpret_cast<const void*>(b),
-                                     *reinterpret_cast<const void* const*>(a));
-    return result;
-  } else if constexpr (kFunction.kind == Kind::destroy_graph) {
-    captured_graphs().graph_destroyed(reinterpret_cast<const void*>(a));
-    return real();
-  } else {
-    captured_graphs().exec_destroyed(reinterpret_cast<const void*>(a));
-    return real();
-  }
+  CapturedGraphs* const graphs = built<CapturedGraphs>();
+  if (graphs == nullptr) return real();
+  const auto* const first = reinterpret_cast<const void*>(a);
+  if constexpr (kFunction.kind == Kind::launch)
+    return launch(kFunction.name, graphs->uses_of(first), real);
+  if constexpr (kFunction.kind == Kind::destroy) graphs->destroyed(first);
+  const int result = real();
+  if (kFunction.kind == Kind::instantiate && result == kSuccess)
+    graphs->instantiated(reinterpret_cast<const void*>(b), *static_cast<const void* const*>(first));
+  return result;
 }
 
 constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() { return entry<kWhich, kRuntime>; };
@@ -84,10 +78,6 @@ constinit NamedFunctions g_graph_functions{kNames, entry_of<g_real, kEntries>};
 
 }  // namespace
 
-void catch_graph_calls() {
-  static const int registered = pthread_atfork(nullptr, nullptr, forget_captured_graphs);
-  (void)registered;
-  intercept_names(g_graph_functions);
-}
+void catch_graph_calls() { intercept_names(g_graph_functions); }
 
 }  // namespace amem

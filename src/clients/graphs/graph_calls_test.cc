@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "base/active.h"
 #include "base/last_error.h"
 #include "clients/graphs/captured_graphs.h"
 #include "interpose/interposer.h"
@@ -58,11 +59,11 @@ class GraphCalls : public testing::Test {
     calls_ = reinterpret_cast<int (*)()>(dlsym(user, "graph_calls"));
   }
   /// A graph with work for the gate.
-  GraphCalls() { captured_graphs().captured(graph_, {&gate_, nullptr}); }
-  ~GraphCalls() override {
-    captured_graphs().graph_destroyed(graph_);
-    captured_graphs().exec_destroyed(exec_);
+  GraphCalls() {
+    graphs_.captured(graph_, {&gate_, nullptr});
+    g_active<CapturedGraphs> = &graphs_;
   }
+  ~GraphCalls() override { g_active<CapturedGraphs> = nullptr; }
   void instantiate(const char* function) {
     void* exec = nullptr;
     EXPECT_EQ(call_(function, &exec, graph_), 0) << function;
@@ -73,6 +74,7 @@ class GraphCalls : public testing::Test {
   static inline Call* call_ = nullptr;
   static inline int (*calls_)() = nullptr;
   CountingGate gate_;
+  CapturedGraphs graphs_;
   char places_[2] = {};
   void* const graph_ = &places_[0];
   void* const exec_ = &places_[1];
@@ -84,7 +86,7 @@ TEST_P(EachLaunch, OfAGraphThatAnyFunctionInstantiatedPassesTheGate) {
   int launches = 0;
   for (const Function& function : kFunctions) {
     if (function.kind != INSTANTIATE) continue;
-    captured_graphs().exec_destroyed(exec_);
+    graphs_.destroyed(exec_);
     instantiate(function.name);
     EXPECT_EQ(call_(GetParam(), exec_, nullptr), 0);
     EXPECT_EQ(gate_.launches, ++launches) << function.name;
@@ -108,12 +110,20 @@ TEST_P(EachLaunch, OfADestroyedGraphsAddressPassesNoGate) {
   }
   for (const Function& function : kFunctions) {
     if (function.kind != DESTROY_GRAPH) continue;
-    captured_graphs().captured(graph_, {&gate_, nullptr});
+    graphs_.captured(graph_, {&gate_, nullptr});
     EXPECT_EQ(call_(function.name, graph_, nullptr), 0);
     instantiate("cuGraphInstantiateWithFlags");
     EXPECT_EQ(call_(GetParam(), exec_, nullptr), 0);
     EXPECT_EQ(gate_.launches, 0) << function.name;
   }
+}
+
+// As in a forked child.
+TEST_P(EachLaunch, WithoutTheObjectsOfTheProcessIsOnlyForwarded) {
+  instantiate("cuGraphInstantiateWithFlags");
+  g_active<CapturedGraphs> = nullptr;
+  EXPECT_EQ(call_(GetParam(), exec_, nullptr), 0);
+  EXPECT_EQ(gate_.launches, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, EachLaunch,

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/active.h"
 #include "clients/nccl/doors/nccl_copies.h"
 
 namespace amem {
@@ -161,8 +162,10 @@ void NcclClient::leave_launch(const void*) {
 }
 
 void NcclClient::note_captured(const void* graph) {
+  CapturedGraphs* const graphs = built<CapturedGraphs>();
+  if (graphs == nullptr) return;
   for (const void* const communicator : gate.communicators_of_caller())
-    captured_graphs().captured(graph, {this, communicator});
+    graphs->captured(graph, {this, communicator});
 }
 
 }  // namespace amem

@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <utility>
 
+#include "base/active.h"
 #include "base/log.h"
 #include "sharing/process_context.h"
 
@@ -147,7 +148,8 @@ Status SymmetricClient::note_captured(const Driver& driver, const void* set, Dri
   AMEM_TRY(driver_status(
       driver, driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr),
       "cuStreamGetCaptureInfo()"));
-  if (status == kCaptureStatusActive) captured_graphs().captured(graph, {this, set});
+  CapturedGraphs* const graphs = built<CapturedGraphs>();
+  if (status == kCaptureStatusActive && graphs != nullptr) graphs->captured(graph, {this, set});
   return ok_status();
 }
 
