@@ -14,7 +14,6 @@
 #include "clients/symmetric/torch_calls.h"
 #include "clients/tensors/access_debug.h"
 #include "clients/tensors/memory_calls.h"
-#include "clients/tensors/runtime_calls.h"
 
 void amem::catch_calls() {
   note_standard_error();

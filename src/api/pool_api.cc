@@ -6,7 +6,7 @@
 
 #include "api/calls.h"
 #include "base/mutex.h"
-#include "clients/tensors/tagged_calls.h"
+#include "clients/tensors/memory_calls.h"
 
 namespace amem {
 namespace {

@@ -2,16 +2,44 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <cstddef>
+#include <optional>
+
+#include "clients/tensors/region.h"
+#include "driver/types.h"
+
 namespace amem {
 
+/// Intercepts functions of the CUDA runtime, in all libraries that are linked with it: in a region
+/// (region.h), cudaMalloc() allocates memory with a tag, and cudaFree() frees it from any thread.
+/// PyTorch's allocator (libc10_cuda.so) allocates memory with a tag for pools (pool_functions.h)
+/// and for the region of the process only. All other calls go to the runtime. Memory with a tag
+/// that becomes a workspace of cuBLAS is never released.
+///
+/// A program that contains the runtime (nvcc's default, -cudart static) has no such slots.
+/// Must be called before start_interposition().
+void catch_runtime_calls();
+
 /// With AMEM_TENSORS: intercepts cuMemAlloc() and cuMemFree() of the driver, and cuIpc..., which
-/// then treat regions as cudaMalloc() does (runtime_calls.h). This includes cudaMalloc() of a
-/// program or library that contains the CUDA runtime (nvcc's default, -cudart static), because that
-/// runtime looks up the driver's functions with dlsym(3) and cuGetProcAddress().
+/// then treat regions as cudaMalloc() does. This includes cudaMalloc() of a program or library that
+/// contains the CUDA runtime, because that runtime looks up the driver's functions with dlsym(3)
+/// and cuGetProcAddress().
 ///
 /// Without AMEM_TENSORS they are not changed: a region is for the memory of the calling library,
 /// and not for memory that CUDA's libraries, such as cuBLAS, allocate for themselves meanwhile.
 /// Must be called before start_interposition().
 void catch_memory_calls();
+
+// What these functions do for memory with a tag. The results are cudaError_t and CUresult, which
+// have the same values for the errors of these functions. `call` is the name of the function, for
+// amemGetLastError(). Thread-safe.
+
+/// The region with a tag in which the calling thread allocates; nothing if amem is inactive.
+std::optional<Region> tagged_region(std::optional<Region> (*find)());
+/// REQUIRES: the CUDA context is current.
+int allocate_in(const Region& region, const char* call, DeviceAddress* address, size_t size_bytes);
+/// Waits for the work of the device as long as necessary, as cudaFree() does. Nothing: the memory
+/// has no tag.
+std::optional<int> free_tagged(const char* call, DeviceAddress address);
 
 }  // namespace amem

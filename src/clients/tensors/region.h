@@ -10,7 +10,7 @@
 
 namespace amem {
 
-/// While a region is open, cudaMalloc() allocates memory with its tag (runtime_calls.h). PyTorch's
+/// While a region is open, cudaMalloc() allocates memory with its tag (memory_calls.h). PyTorch's
 /// allocator is an exception: its memory has the tag of its pool (pool_functions.h).
 struct Region {
   Tag tag;  ///< empty: cudaMalloc() of the CUDA runtime, for memory that is never paused
