@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,8 +77,15 @@ class UniqueFd {
   static uint32_t identity_of(int fd) {
     struct stat file {};
     if (fstat(fd, &file) != 0) return 0;
-    const uint64_t both = (file.st_dev * 31 + file.st_ino) * 0x9e3779b97f4a7c15u;
-    return static_cast<uint32_t>(both >> 32) | 1;
+    // A file system gives the inode of a file that was removed to the next one.
+    struct statx made {};
+    (void)statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &made);
+    uint64_t hash = 0;
+    for (const uint64_t part :
+         {uint64_t{file.st_dev}, uint64_t{file.st_ino},
+          static_cast<uint64_t>(made.stx_btime.tv_sec), uint64_t{made.stx_btime.tv_nsec}})
+      hash = (hash + part) * 0x9e3779b97f4a7c15u;
+    return static_cast<uint32_t>(hash >> 32) | 1;
   }
   size_t index() const { return static_cast<size_t>(fd_); }
   bool is_noted() const { return valid() && fd_ < kNumbers; }

@@ -173,9 +173,9 @@ TEST_F(BackupFileTest, FileOfTheApplicationThatHasTakenItsNumberStaysAsItIs) {
       if (fstat(fd, &found) == 0 && found.st_ino == wanted.st_ino) number = fd;
     return number;
   });
-  ASSERT_EQ(close(number), 0);
   const std::string path = directory_ + "/own";
-  ASSERT_EQ(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), number);
+  const UniqueFd own(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(dup2(own.get(), number), number);
   ASSERT_EQ(write(number, "own", 3), 3);
   file.value().reset();
   EXPECT_EQ(std::filesystem::file_size(path), 3u);
