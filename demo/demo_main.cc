@@ -9,6 +9,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -283,8 +285,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (!options.json_path.empty() && !std::ofstream(options.json_path)) {
-    fmt::print(stderr, "amem: --json: {} cannot be written (see amem demo --help)\n",
-               options.json_path);
+    fmt::print(stderr, "amem: --json: {} cannot be written: {} (see amem demo --help)\n",
+               options.json_path, strerror(errno));
     return 2;
   }
   try {

@@ -76,7 +76,7 @@ TEST_F(Misuse, GroupIsFixedAfterTheFirstAllocation) {
   job.make("world");
   job.all("check world" + counts());
   const std::string text = job[0].ask_failing("set_group 4");
-  EXPECT_TRUE(has(text, "AMEM_GROUPID")) << text;
+  EXPECT_TRUE(has(text, "AMEM_GROUP")) << text;
   expect_cycle_works(job);
 }
 
