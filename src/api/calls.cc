@@ -23,17 +23,17 @@ Result<Process*> active_process() {
 
 Status pause_process(const Selection& selection) {
   const NoCancellation no_cancellation;
-  return AMEM_TRY(active_process())->session().pause(selection);
+  return AMEM_TRY(active_process())->session.pause(selection);
 }
 
 Status resume_process(const Selection& selection) {
   const NoCancellation no_cancellation;
-  return AMEM_TRY(active_process())->session().resume(selection);
+  return AMEM_TRY(active_process())->session.resume(selection);
 }
 
 amemState_t state_of(const Tag& tag) {
   Process* const process = process_that_works();
-  return process == nullptr ? amemOff : static_cast<amemState_t>(process->session().state(tag));
+  return process == nullptr ? amemOff : static_cast<amemState_t>(process->session.state(tag));
 }
 
 Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context}; }

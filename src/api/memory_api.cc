@@ -52,8 +52,7 @@ Result<Kind> kind_of(amemKind_t kind) {
         ErrorKind::misuse, 0,
         "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk, amemKindZero or "
         "amemKindRetain");
-  if (kind == amemKindDisk &&
-      AMEM_TRY(active_process())->session().backup_directory().path().empty())
+  if (kind == amemKindDisk && AMEM_TRY(active_process())->session.backup_directory().path().empty())
     return make_error(ErrorKind::misuse, 0,
                       "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "
                       "amemSetBackupDirectory()");
@@ -65,16 +64,15 @@ int read_totals(const char* call, const char* tag, int device, int kind, amemTot
     int ignored = 0;
     // Before cuInit(), any device may exist.
     const bool exists =
-        device == -1 ||
-        (device >= 0 && device < kMaxDevices &&
-         (process.engine().exiting ||
-          process.driver().cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) !=
-              driver_result::kInvalidDevice));
+        device == -1 || (device >= 0 && device < kMaxDevices &&
+                         (process.engine.exiting || process.driver.cuDeviceGetAttribute(
+                                                        &ignored, kAttributeMultiprocessors,
+                                                        device) != driver_result::kInvalidDevice));
     if (tag != nullptr && !is_valid_tag(tag)) return invalid_tag(tag);
     if (!exists || kind < -1 || kind >= amemKindCount)
       return make_error(ErrorKind::misuse, 0,
                         "the driver has no device %d, or amemKind_t has no kind %d", device, kind);
-    return sum_of(take_statistics(process.registry()),
+    return sum_of(take_statistics(process.registry),
                   tag != nullptr ? std::optional<std::string_view>(tag) : std::nullopt,
                   device >= 0 ? std::optional(device) : std::nullopt,
                   kind >= 0 ? std::optional(static_cast<Kind>(kind)) : std::nullopt);
@@ -87,7 +85,7 @@ Result<Region> region_of(const char* tag, amemKind_t kind) {
   Process& process = *AMEM_TRY(active_process());
   const Kind of_memory = AMEM_TRY(kind_of(kind));
   if (tag == nullptr) return Region{};
-  AMEM_TRY(process.tensors().check_tag(tag));
+  AMEM_TRY(process.tensors.check_tag(tag));
   return Region{tag, of_memory};
 }
 
@@ -99,7 +97,7 @@ AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amem
   return result_of("amemMalloc", [&]() -> Status {
     AMEM_TRY(check_pointer(pointer, "pointer"));
     *pointer = nullptr;
-    TensorClient& client = AMEM_TRY(active_process())->tensors();
+    TensorClient& client = AMEM_TRY(active_process())->tensors;
     const Kind of_memory = AMEM_TRY(kind_of(kind));
     const Tag name = tag == nullptr ? "" : tag;
     *pointer = reinterpret_cast<void*>(AMEM_TRY(client.allocate(size_bytes, name, of_memory)));
@@ -110,7 +108,7 @@ AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amem
 AMEM_API int amemFree(void* pointer) {
   if (pointer == nullptr) return note_success(), 0;
   return with_process("amemFree", [&](Process& process) {
-    return process.tensors().free(reinterpret_cast<DeviceAddress>(pointer));
+    return process.tensors.free(reinterpret_cast<DeviceAddress>(pointer));
   });
 }
 
@@ -156,21 +154,21 @@ AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
 AMEM_API int amemReadBackup(void* to, const void* pointer, size_t size_bytes) {
   return with_process("amemReadBackup", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(to, "destination"));
-    return process.tensors().read_saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes, to);
+    return process.tensors.read_saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes, to);
   });
 }
 
 AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
   const void* saved = nullptr;
   read_into("amemGetBackup", &saved, [&](Process& process) {
-    return process.tensors().saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes);
+    return process.tensors.saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes);
   });
   return saved;
 }
 
 AMEM_API int amemSetUnusedRanges(const amemRange_t* ranges, size_t count) {
   return with_process("amemSetUnusedRanges", [&](Process& process) -> Status {
-    process.tensors().set_unused(AMEM_TRY(ranges_of(ranges, count)));
+    process.tensors.set_unused(AMEM_TRY(ranges_of(ranges, count)));
     return ok_status();
   });
 }
@@ -178,7 +176,7 @@ AMEM_API int amemSetUnusedRanges(const amemRange_t* ranges, size_t count) {
 AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
   return with_process("amemPrepareHostMemory", [&](Process& process) -> Status {
     AMEM_TRY(check_size(bytes));
-    process.session().prepare_host_memory(AMEM_TRY(process.handles().device_of_caller()), bytes);
+    process.session.prepare_host_memory(AMEM_TRY(process.handles.device_of_caller()), bytes);
     return ok_status();
   });
 }
@@ -186,20 +184,20 @@ AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
 AMEM_API int amemSetBackupDirectory(const char* path) {
   return with_process("amemSetBackupDirectory", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(path, "path"));
-    return process.session().backup_directory().set(path);
+    return process.session.backup_directory().set(path);
   });
 }
 
 AMEM_API int amemResumeOnCall(int enable) {
   return with_process("amemResumeOnCall", [&](Process& process) {
-    process.nccl().gate.resume_on_call(enable != 0);
+    process.nccl.gate.resume_on_call(enable != 0);
     return ok_status();
   });
 }
 
 AMEM_API int amemRetainBackups(int retain) {
   return with_process("amemRetainBackups", [&](Process& process) {
-    process.session().retain_backups(retain != 0);
+    process.session.retain_backups(retain != 0);
     return ok_status();
   });
 }
@@ -207,7 +205,7 @@ AMEM_API int amemRetainBackups(int retain) {
 AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
   return with_process("amemSetMemoryMargin", [&](Process& process) -> Status {
     AMEM_TRY(check_size(size_bytes));
-    process.tensors().set_margin(size_bytes);
+    process.tensors.set_margin(size_bytes);
     return ok_status();
   });
 }
@@ -238,7 +236,7 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
   return result_of("amemSwitch", [&]() -> Status {
     const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
     const Selection in = AMEM_TRY(selection_of(resumed, timeout_ms, wait_ms));
-    return switch_tags(AMEM_TRY(active_process())->session(), out, in);
+    return switch_tags(AMEM_TRY(active_process())->session, out, in);
   });
 }
 

@@ -3,7 +3,6 @@
 #include "api/process.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "clients/tensors/region.h"
 #include "driver/nvml.h"
 #include "engine/statistics.h"
+#include "interpose/image.h"
 
 namespace amem {
 namespace {
@@ -37,31 +37,11 @@ void load_cycles() {
 
 /// The file of another copy of this library that is active in the process, or "".
 std::string other_active_copy() {
-  static constexpr char kHere = 0;
-  Dl_info here{};
-  if (dladdr(&kHere, &here) == 0) return {};
-  struct Search {
-    const char* mine;
-    std::vector<std::string> files;
-  } search{here.dli_fname, {}};
-  dl_iterate_phdr(
-      [](dl_phdr_info* image, size_t, void* data) {
-        auto& found = *static_cast<Search*>(data);
-        const std::string_view file(image->dlpi_name);
-        if (file.find("libamem_nccl") != file.npos && file != found.mine)
-          found.files.emplace_back(file);
-        return 0;
-      },
-      &search);
-  for (const std::string& file : search.files) {
-    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) continue;
-    const auto is_active = reinterpret_cast<int (*)()>(dlsym(library, "amemIsActive"));
-    const bool active = is_active != nullptr && is_active() != 0;
-    dlclose(library);
-    if (active) return file;
-  }
-  return {};
+  const uintptr_t found = first_definition("amemIsActive");
+  Dl_info other{};
+  // A copy that the loader still relocates cannot be called: dladdr() waits for the loader.
+  if (found == 0 || dladdr(reinterpret_cast<void*>(found), &other) == 0) return {};
+  return reinterpret_cast<int (*)()>(found)() != 0 ? other.dli_fname : "";
 }
 
 }  // namespace
@@ -72,42 +52,42 @@ std::optional<Region> process_region_of_environment() {
   return Region{tag, Kind::keep};
 }
 
-Process::Process(const Driver& driver)
-    : driver_(driver),
-      devices_(driver_, exiting_),
-      engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
-      memory_(driver_, registry_, devices_,
-              {environment().timeout_ms, environment().slab, environment().release_multicast}),
-      sharing_(
-          engine_, [this] { return status_text(); },
-          [this](size_t bytes, int node) { return session_.host_pool().offer(bytes, node); }),
-      handles_(memory_, sharing_),
-      nccl_(handles_, engine_.peer_table,
-            {environment().gate_timeout_ms, environment().free_tag == 7,
-             static_cast<size_t>(std::max(environment().host_prealloc_mib, 0L)) << 20}),
-      tensors_(handles_, devices_, environment().timeout_ms),
-      symmetric_(registry_, devices_, engine_.peer_table, environment().gate_timeout_ms),
-      session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20,
-               static_cast<size_t>(environment().host_keep_mib) << 20) {
-  engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
-  engine_.group = static_cast<int32_t>(environment().group.number);
-  engine_.timeout_ms = environment().timeout_ms;
-  engine_.gate_timeout_ms = environment().gate_timeout_ms;
-  engine_.resume_wait_ms = environment().resume_wait_ms;
-  nccl_.session = &session_;
-  nccl_.gate.resume_on_call(environment().resume_on_call);
+Process::Process(const Driver& found)
+    : driver(found),
+      devices(driver, exiting),
+      engine{driver, registry, devices, exiting, random_instance_id()},
+      memory(driver, registry, devices,
+             {environment().timeout_ms, environment().slab, environment().release_multicast}),
+      sharing(
+          engine, [this] { return status_text(); },
+          [this](size_t bytes, int node) { return session.host_pool().offer(bytes, node); }),
+      handles(memory, sharing),
+      nccl(handles, engine.peer_table,
+           {environment().gate_timeout_ms, environment().free_tag == 7,
+            static_cast<size_t>(std::max(environment().host_prealloc_mib, 0L)) << 20}),
+      tensors(handles, devices, environment().timeout_ms),
+      symmetric(registry, devices, engine.peer_table, environment().gate_timeout_ms),
+      session(engine, sharing, static_cast<size_t>(environment().host_limit_mib) << 20,
+              static_cast<size_t>(environment().host_keep_mib) << 20) {
+  engine.clients = Clients{&nccl, &tensors, &symmetric};
+  engine.group = static_cast<int32_t>(environment().group.number);
+  engine.timeout_ms = environment().timeout_ms;
+  engine.gate_timeout_ms = environment().gate_timeout_ms;
+  engine.resume_wait_ms = environment().resume_wait_ms;
+  nccl.session = &session;
+  nccl.gate.resume_on_call(environment().resume_on_call);
   set_process_region(process_region_of_environment());
   if (const std::string& path = environment().backup_directory; !path.empty())
-    if (Status set = session_.backup_directory().set(path); !set.ok())
+    if (Status set = session.backup_directory().set(path); !set.ok())
       AMEM_LOG(warn, -1, "AMEM_BACKUP_DIR: %s", set.error().message.c_str());
 }
 
 void Process::set_active(bool is_active) {
-  g_active<VirtualMemory>.store(is_active ? &memory_ : nullptr, std::memory_order_release);
-  g_active<SharedHandles>.store(is_active ? &handles_ : nullptr, std::memory_order_release);
-  g_active<CapturedGraphs>.store(is_active ? &graphs_ : nullptr, std::memory_order_release);
-  g_active<TensorClient>.store(is_active ? &tensors_ : nullptr, std::memory_order_release);
-  g_active<NcclClient>.store(is_active ? &nccl_ : nullptr, std::memory_order_release);
+  g_active<VirtualMemory>.store(is_active ? &memory : nullptr, std::memory_order_release);
+  g_active<SharedHandles>.store(is_active ? &handles : nullptr, std::memory_order_release);
+  g_active<CapturedGraphs>.store(is_active ? &graphs : nullptr, std::memory_order_release);
+  g_active<TensorClient>.store(is_active ? &tensors : nullptr, std::memory_order_release);
+  g_active<NcclClient>.store(is_active ? &nccl : nullptr, std::memory_order_release);
 }
 
 Process* Process::build() {
@@ -140,10 +120,10 @@ Process* Process::build() {
   atexit([] {
     Process* self = made_.load();
     if (self == nullptr) return;
-    self->exiting_.raise();
+    self->exiting.raise();
     // The locks of a child may be held, also of one that clone(2) has made.
-    if (getpid() == pid) self->sharing_.wake_imports();
-    if (PeerService* peers = self->engine_.peers.load()) peers->withdraw();
+    if (getpid() == pid) self->sharing.wake_imports();
+    if (PeerService* peers = self->engine.peers.load()) peers->withdraw();
   });
   return process;
 }
@@ -163,15 +143,15 @@ std::string Process::why_off() {
 
 std::string Process::status_text() {
   ProcessFacts facts{getpid(),
-                     engine_.group,
+                     engine.group,
                      {},
-                     session_.context_bytes(),
-                     [this](int device) { return gpu_uuid(driver_, device); },
+                     session.context_bytes(),
+                     [this](int device) { return gpu_uuid(driver, device); },
                      environment().group.name,
-                     session_.host_pool().use(),
-                     session_.counters()};
-  for (const auto& [tag, state] : session_.states()) facts.states[tag] = session_state_name(state);
-  return statistics_json(take_statistics(registry_), facts);
+                     session.host_pool().use(),
+                     session.counters()};
+  for (const auto& [tag, state] : session.states()) facts.states[tag] = session_state_name(state);
+  return statistics_json(take_statistics(registry), facts);
 }
 
 }  // namespace amem

@@ -39,39 +39,31 @@ class Process {
   /// What `amem status` shows of this process: statistics_json().
   std::string status_text();
 
-  NcclClient& nccl() { return nccl_; }
-  TensorClient& tensors() { return tensors_; }
-  SymmetricClient& symmetric() { return symmetric_; }
-  SharedHandles& handles() { return handles_; }
-  Exchange& exchange() { return sharing_; }
-  Session& session() { return session_; }
-  const Driver& driver() const { return driver_; }
-  Registry& registry() { return registry_; }
-  ProcessContext& engine() { return engine_; }
   /// In a forked child amem is inactive.
   bool is_active() const { return amem::built<VirtualMemory>() != nullptr; }
 
+  // In the order in which they are built.
+  const Driver driver;
+  Registry registry;
+  ExitFlag exiting;
+  DeviceThreads devices;
+  ProcessContext engine;
+  VirtualMemory memory;
+  Sharing sharing;
+  SharedHandles handles;
+  CapturedGraphs graphs;
+  NcclClient nccl;
+  TensorClient tensors;
+  SymmetricClient symmetric;
+  Session session;
+
  private:
-  explicit Process(const Driver& driver);
+  explicit Process(const Driver& found);
   /// Intercepted calls use the objects of this process, or none.
   void set_active(bool is_active);
   static Process* build();
   static Process* build_once();
   static inline constinit std::atomic<Process*> made_{nullptr};
-
-  const Driver driver_;
-  Registry registry_;
-  ExitFlag exiting_;
-  DeviceThreads devices_;
-  ProcessContext engine_;
-  VirtualMemory memory_;
-  Sharing sharing_;
-  SharedHandles handles_;
-  CapturedGraphs graphs_;
-  NcclClient nccl_;
-  TensorClient tensors_;
-  SymmetricClient symmetric_;
-  Session session_;
 };
 
 }  // namespace amem

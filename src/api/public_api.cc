@@ -23,19 +23,19 @@ namespace {
 Status set_group(int id) {
   Process& process = *AMEM_TRY(active_process());
   if (id < 0) return make_error(ErrorKind::misuse, 0, "a group id is 0 or greater, not %d", id);
-  if (process.registry().was_used())
+  if (process.registry.was_used())
     return make_error(ErrorKind::misuse, 0,
                       "memory has been allocated already: call it before the first communicator is "
                       "made, or set AMEM_GROUP");
-  process.engine().group = id;
+  process.engine.group = id;
   return ok_status();
 }
 
 Status print_statistics() {
   Process& process = *AMEM_TRY(active_process());
-  const Statistics statistics = take_statistics(process.registry());
+  const Statistics statistics = take_statistics(process.registry);
   std::string text;
-  for (const std::string& line : format_statistics(statistics, process.engine().group, getpid()))
+  for (const std::string& line : format_statistics(statistics, process.engine.group, getpid()))
     text += line + "\n";
   const DiscardedSignals discarded;
   [[maybe_unused]] const ssize_t written =
@@ -46,7 +46,7 @@ Status print_statistics() {
 Status get_group(int* id) {
   Process& process = *AMEM_TRY(active_process());
   AMEM_TRY(check_pointer(id, "argument"));
-  *id = process.engine().group;
+  *id = process.engine.group;
   return ok_status();
 }
 
@@ -95,19 +95,19 @@ AMEM_API amemState_t amemGetState(void) {
 
 AMEM_API int amemGetImports(amemTotals_t* totals) {
   return amem::read_into("amemGetImports", totals, [](amem::Process& process) {
-    return take_statistics(process.registry()).imports;
+    return take_statistics(process.registry).imports;
   });
 }
 
 AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
   return amem::read_into("amemGetDriverObjects", objects, [](amem::Process& process) {
-    return take_statistics(process.registry()).driver_objects;
+    return take_statistics(process.registry).driver_objects;
   });
 }
 
 AMEM_API int amemGetTimes(amemTimes_t* times) {
   return amem::read_into("amemGetTimes", times, [](amem::Process& process) -> amemTimes_t {
-    const amem::SessionCounters counters = process.session().counters();
+    const amem::SessionCounters counters = process.session.counters();
     const amem::SessionReport &pause = counters.last_pause, &resume = counters.last_resume;
     return {.pause_ms = pause.total_ms,
             .pause_wait_ms = pause.wait_ms,
@@ -120,7 +120,7 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
             .resume_peers_ms = resume.peers_ms,
             .pause_copied_bytes = pause.move.copied_bytes,
             .resume_copied_bytes = resume.move.copied_bytes,
-            .host_capacity_bytes = process.session().host_pool().capacity_bytes(),
+            .host_capacity_bytes = process.session.host_pool().capacity_bytes(),
             .pause_context_bytes = pause.context_bytes,
             .pause_unchanged_bytes = pause.move.unchanged_bytes};
   });
@@ -129,7 +129,7 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
 AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
   if (bytes != nullptr) *bytes = 0;
   return amem::with_process("amemTrimHostMemory", [&](amem::Process& process) -> amem::Status {
-    const size_t given = AMEM_TRY(process.session().trim_host_memory());
+    const size_t given = AMEM_TRY(process.session.trim_host_memory());
     if (bytes != nullptr) *bytes = given;
     return amem::ok_status();
   });

@@ -27,7 +27,7 @@ AMEM_API int amemIpcGetHandle(amemIpcHandle_t* handle, const void* pointer) {
   return with_process("amemIpcGetHandle", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(handle, "handle"));
     const auto address = reinterpret_cast<DeviceAddress>(pointer);
-    const auto exported = AMEM_TRY(process.tensors().export_handle(address));
+    const auto exported = AMEM_TRY(process.tensors.export_handle(address));
     if (!exported.has_value())
       return make_error(ErrorKind::misuse, 0, "the address is not in memory of amemMalloc()");
     *handle = std::bit_cast<amemIpcHandle_t>(*exported);
@@ -41,9 +41,9 @@ AMEM_API int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, in
     *pointer = nullptr;
     AMEM_TRY(check_pointer(handle, "handle"));
     int ignored = 0;
-    if (process.driver().cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) != 0)
+    if (process.driver.cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) != 0)
       return make_error(ErrorKind::misuse, 0, "the driver has no device %d", device);
-    auto opened = process.tensors().open(bytes_of(*handle), device);
+    auto opened = process.tensors.open(bytes_of(*handle), device);
     if (!opened.has_value())
       return make_error(ErrorKind::protocol, 0, "this is not a handle of amemIpcGetHandle()");
     *pointer = reinterpret_cast<void*>(AMEM_TRY(std::move(*opened)));
@@ -54,7 +54,7 @@ AMEM_API int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, in
 AMEM_API int amemIpcCloseHandle(void* pointer) {
   if (pointer == nullptr) return note_success(), 0;
   return with_process("amemIpcCloseHandle", [&](Process& process) -> Status {
-    if (auto closed = process.tensors().close(reinterpret_cast<DeviceAddress>(pointer)))
+    if (auto closed = process.tensors.close(reinterpret_cast<DeviceAddress>(pointer)))
       return std::move(*closed);
     return make_error(ErrorKind::misuse, 0, "this is not an address of amemIpcOpenHandle()");
   });
@@ -68,7 +68,7 @@ AMEM_API int amemCreateMemorySet(amemMemorySet_t* set, const amemRange_t* ranges
     MemorySet wanted;
     wanted.ranges = AMEM_TRY(ranges_of(ranges, count));
     if (user != nullptr) wanted.user = *user;
-    const void* const id = AMEM_TRY(process.symmetric().create_set(std::move(wanted)));
+    const void* const id = AMEM_TRY(process.symmetric.create_set(std::move(wanted)));
     *set = static_cast<amemMemorySet_t>(const_cast<void*>(id));
     return ok_status();
   });
@@ -79,31 +79,31 @@ AMEM_API int amemEnterMemorySet(amemMemorySet_t set, amemStream_t stream, uint64
     AMEM_TRY(check_wait(timeout_ms));
     const long limit_ms =
         timeout_ms == 0 ? environment().gate_timeout_ms : static_cast<long>(timeout_ms);
-    AMEM_TRY(process.engine().exiting.check());
-    AMEM_TRY(process.symmetric().enter(set, limit_ms));
-    note_work_context(process.driver());
-    Status noted = process.symmetric().note_captured(process.driver(), set, stream);
-    if (!noted.ok()) (void)process.symmetric().leave(set);
+    AMEM_TRY(process.engine.exiting.check());
+    AMEM_TRY(process.symmetric.enter(set, limit_ms));
+    note_work_context(process.driver);
+    Status noted = process.symmetric.note_captured(process.driver, set, stream);
+    if (!noted.ok()) (void)process.symmetric.leave(set);
     return noted;
   });
 }
 
 AMEM_API int amemLeaveMemorySet(amemMemorySet_t set) {
   return with_process("amemLeaveMemorySet",
-                      [&](Process& process) { return process.symmetric().leave(set); });
+                      [&](Process& process) { return process.symmetric.leave(set); });
 }
 
 AMEM_API int amemDestroyMemorySet(amemMemorySet_t set) {
   if (set == nullptr) return note_success(), 0;
   return with_process("amemDestroyMemorySet", [&](Process& process) {
-    return process.symmetric().destroy_set(set, Deadline::after_ms(environment().timeout_ms));
+    return process.symmetric.destroy_set(set, Deadline::after_ms(environment().timeout_ms));
   });
 }
 
 AMEM_API int amemMakePersistent(void* pointer, const char* reason) {
   return with_process("amemMakePersistent", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(reason, "reason"));
-    return process.tensors().make_persistent(reinterpret_cast<DeviceAddress>(pointer), reason);
+    return process.tensors.make_persistent(reinterpret_cast<DeviceAddress>(pointer), reason);
   });
 }
 
@@ -113,7 +113,7 @@ AMEM_API int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor) {
     AMEM_TRY(check_pointer(handle, "handle"));
     if (fcntl(descriptor, F_GETFD) < 0)
       return make_error(ErrorKind::misuse, 0, "%d is no descriptor", descriptor);
-    const auto offered = AMEM_TRY(process.exchange().offer_descriptor(std::move(owned)));
+    const auto offered = AMEM_TRY(process.sharing.offer_descriptor(std::move(owned)));
     *handle = std::bit_cast<amemIpcHandle_t>(offered);
     return ok_status();
   });
@@ -122,7 +122,7 @@ AMEM_API int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor) {
 AMEM_API int amemWithdrawDescriptor(const amemIpcHandle_t* handle) {
   return with_process("amemWithdrawDescriptor", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(handle, "handle"));
-    return process.exchange().withdraw_descriptor(bytes_of(*handle));
+    return process.sharing.withdraw_descriptor(bytes_of(*handle));
   });
 }
 
@@ -131,7 +131,7 @@ AMEM_API int amemTakeDescriptor(int* descriptor, const amemIpcHandle_t* handle) 
     AMEM_TRY(check_pointer(descriptor, "descriptor"));
     *descriptor = -1;
     AMEM_TRY(check_pointer(handle, "handle"));
-    *descriptor = AMEM_TRY(process.exchange().take_descriptor(bytes_of(*handle))).release();
+    *descriptor = AMEM_TRY(process.sharing.take_descriptor(bytes_of(*handle))).release();
     return ok_status();
   });
 }

@@ -189,24 +189,19 @@ void log_line(LogLevel level, int device, const char* format, ...) {
       break;
     }
     case LogFormat::logfmt:
-      line.add("time=");
+    case LogFormat::json: {
+      const bool json = environment().log_format == LogFormat::json;
+      line.add(json ? "{\"time\":\"" : "time=");
       add_time(line);
-      line.add(" level=%s host=%s pid=%d tid=%ld", kLowerLevelNames[number], host, process, thread);
-      if (*rank != '\0') line.add(" rank=%s", rank);
-      if (device >= 0) line.add(" device=%d", device);
-      line.add(" msg=");
-      line.add_quoted(message, "");
-      break;
-    case LogFormat::json:
-      line.add("{\"time\":\"");
-      add_time(line);
-      line.add("\",\"level\":\"%s\",\"host\":\"%s\",\"pid\":%d,\"tid\":%ld",
+      line.add(json ? "\",\"level\":\"%s\",\"host\":\"%s\",\"pid\":%d,\"tid\":%ld"
+                    : " level=%s host=%s pid=%d tid=%ld",
                kLowerLevelNames[number], host, process, thread);
-      if (*rank != '\0') line.add(",\"rank\":%s", rank);
-      if (device >= 0) line.add(",\"device\":%d", device);
-      line.add(",\"msg\":");
-      line.add_quoted(message, "}");
+      if (*rank != '\0') line.add(json ? ",\"rank\":%s" : " rank=%s", rank);
+      if (device >= 0) line.add(json ? ",\"device\":%d" : " device=%d", device);
+      line.add(json ? ",\"msg\":" : " msg=");
+      line.add_quoted(message, json ? "}" : "");
       break;
+    }
   }
   line.write_to(file.valid() ? file.get() : STDERR_FILENO);
 }
