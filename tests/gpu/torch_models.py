@@ -24,6 +24,14 @@ def expect(condition: Any, what: str) -> None:
         raise SystemExit(f"wrong: {what}")
 
 
+def expect_that_memory_left(tag: str) -> None:
+    """Except workspaces of cuBLAS that a thread of autograd has allocated in the region: PyTorch uses them outside it too."""
+    stats = amem.stats()
+    memory, reasons = stats["tags"][tag], set(stats["persistent"])
+    expect(memory["resident_bytes"] == memory["fixed_bytes"], f"memory with the tag {tag} stayed: {memory}")
+    expect(reasons <= {"a workspace of cuBLAS", "a workspace of cuBLASLt"}, f"memory stayed: {reasons}")
+
+
 def model_in_region(tag: str) -> Any:
     torch.manual_seed(1)
     with amem.region(tag), torch.device("cuda"):
@@ -41,7 +49,7 @@ def same_tokens() -> None:
     wanted = generate(model, prompt)
     for _ in range(3):
         amem.pause("weights")
-        expect(amem.stats()["tags"]["weights"]["resident_bytes"] == 0, "weights stayed on the GPU")
+        expect_that_memory_left("weights")
         amem.resume("weights")
         expect(generate(model, prompt) == wanted, "other tokens after a resume")
 
@@ -60,7 +68,7 @@ def shard(model: Any, pauses: bool) -> None:
     resident = amem.stats()["tags"]["training"]["resident_bytes"]
     expect(resident >= least > 0, f"{resident} bytes have the tag, the shards have {least}")
     amem.pause("training")
-    expect(amem.stats()["tags"]["training"]["resident_bytes"] == 0, "shards stayed on the GPU")
+    expect_that_memory_left("training")
     # amem has backups only of memory with a tag.
     expect(all(torch.equal(amem.backup(each), copy) for each, copy in zip(shards, copies)), "backups of the shards")
     amem.resume("training")
@@ -84,8 +92,8 @@ def losses(pauses: bool) -> Any:
             optimizer.zero_grad()
             found.append(loss.item())
             if pauses:
-                report = amem.pause()
-                expect(amem.stats()["tags"]["training"]["resident_bytes"] == 0, f"training memory stayed: {report}")
+                amem.pause()
+                expect_that_memory_left("training")
                 amem.resume()
     return found
 
