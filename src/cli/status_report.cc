@@ -44,7 +44,10 @@ std::vector<std::string> words_of(long pid, const char* file) {
 }
 
 std::string command_of(long pid) {
-  return fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " ")).substr(0, kMaxCommand);
+  std::string command = fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " "));
+  std::replace_if(
+      command.begin(), command.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  return command.substr(0, kMaxCommand);
 }
 
 /// As its launcher has set it: torchrun, Open MPI, Slurm. "-" if none has.

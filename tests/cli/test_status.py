@@ -208,6 +208,13 @@ def test_refuses_what_is_no_pid(amem: Amem, typed: str) -> None:
     assert_sentence(amem("status", f"--pid={typed}"), 2, f"--pid: {typed} is not the number of a process")
 
 
+def test_command_with_line_feeds_stays_in_its_row(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    child = start("\n\t" + json.dumps(REPLY))
+
+    _, row = amem("status", "--pid", child.pid).stdout.splitlines()
+    assert "\t" not in row and "cli_status_peer   {" in row
+
+
 def test_csv_has_a_row_for_each_tag_of_a_gpu(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     own = [memory("GPU-12345678-b", "weights", released_bytes=5 << 30), memory("GPU-12345678-a", 'a "tag", quoted')]
     child, empty = start(json.dumps({**REPLY, "memory": own})), start(json.dumps({**REPLY, "memory": []}))

@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/process/progress.h"
 #include "tests/process/shared_region.h"
 #include "tests/process/simulated_job.h"
 
