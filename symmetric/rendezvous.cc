@@ -242,9 +242,10 @@ Status SymmetricMemory::connect_multicast(SymmetricHandle& handle, const amemGro
   Outcome mine{};
   std::vector<Outcome> all;
   Status offered = handle.rank() == 0 ? offer_multicast(handle, size_bytes, &mine) : ok_status();
+  const bool offers = handle.rank() == 0 && offered.ok();
   Status added = agree(group, std::move(offered), mine, &all);
   if (added.ok()) added = agree(group, add_device(handle, all.front(), size_bytes), {}, &all);
-  if (handle.rank() == 0) (void)amemWithdrawDescriptor(&mine.multicast);
+  if (offers) (void)amemWithdrawDescriptor(&mine.multicast);
   AMEM_TRY(std::move(added));
   return agree(group, bind_multicast(handle), {}, &all);
 }

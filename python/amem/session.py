@@ -204,9 +204,10 @@ def switch(
         if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
             raise AmemTypeError(f"a switch needs a list of tags to pause and a list of tags to resume, not {tags!r}")
     out, into = tuple(pause), tuple(resume)
+    selections = _joined(out), _joined(into)
     if not out or not into or not set(out).isdisjoint(into):
         raise AmemValueError(f"a switch needs tags to pause and other tags to resume, not {out} and {into}")
-    selections, before = (_joined(out), _joined(into)), _times()
+    before = _times()
     wait_ms, timeout_ms = _milliseconds("wait", wait, 0), _timeout(timeout)
     _empty_cache_for(into, leaving=out)
     remaking.note_paused()

@@ -82,7 +82,7 @@ WRONG_TYPES = ["amem.set_group('7')", "amem.set_group(7.0)", "amem.set_group(Non
                "handle.memset32(5, 0, 1)", "handle.memset32(buffer, '0', 1)", "handle.all_reduce(1.5, 0, 4, 'float32')",
                "handle.all_gather(buffer.address, None, 16)", "handle.get_buffer(0, [1.5])", "handle.get_buffer(0, [1], None, 0.5)",
                "handle.get_buffer('0', [1])", "setattr(saver, 'memory_margin_bytes', '1')", "setattr(saver, 'retain_cpu_backup', 'yes')",
-               "amem.switch(pause=None, resume=['a'])", "amem.switch(pause='a', resume=['b'])", "amem.switch(pause=['a'], resume=5)",
+               "amem.switch(pause=None, resume=['a'])", "amem.switch(pause=[['a']], resume=['b'])", "amem.switch(pause='a', resume=['b'])", "amem.switch(pause=['a'], resume=5)",
                "enter(amem.region('a', retain='yes'))", "amem.set_backup_directory(None)",
                "FileGroup(None, 'a', 0, 1)", "FileGroup('/tmp', 'a', 0, 1).all_gather('x')", "allocate('1')"]  # fmt: skip
 

@@ -163,6 +163,7 @@ for number in range(1000):  # a tag for each request
         pointer = user.user_malloc(4 * MIB)
     amem.pause(f"request-{number}")
     user.user_free(pointer)
+amem.resume("weights")
 print(amem.pause("weights").released_bytes // MIB, amem.state("request-7"))
 """
     assert run(code).splitlines() == ["active", "4 active"]

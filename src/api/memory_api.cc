@@ -83,7 +83,9 @@ int read_totals(const char* call, const char* tag, int device, int kind, amemTot
 
 Result<Region> region_of(const char* tag, amemKind_t kind) {
   Process& process = *AMEM_TRY(active_process());
-  const Kind of_memory = AMEM_TRY(kind_of(kind));
+  // Memory without a tag needs no directory.
+  const Kind of_memory =
+      AMEM_TRY(kind_of(tag == nullptr && kind == amemKindDisk ? amemKindKeep : kind));
   if (tag == nullptr) return Region{};
   AMEM_TRY(process.tensors.check_tag(tag));
   return Region{tag, of_memory};

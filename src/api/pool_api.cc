@@ -38,6 +38,8 @@ void* allocate_for_pool(const char* call, ptrdiff_t size_bytes) {
   DeviceAddress address = 0;
   if (region.has_value())
     (void)allocate_in(*region, call, &address, static_cast<size_t>(size_bytes));
+  else if (const Result<Process*> process = active_process(); !process.ok())
+    set_last_error(call, process.error());
   else
     keep_last_error(call, make_error(ErrorKind::misuse, 0, "the pool has no tag: amemSetPool()"));
   return reinterpret_cast<void*>(address);

@@ -37,11 +37,19 @@ void load_cycles() {
 
 /// The file of another copy of this library that is active in the process, or "".
 std::string other_active_copy() {
-  const uintptr_t found = first_definition("amemIsActive");
-  Dl_info other{};
-  // A copy that the loader still relocates cannot be called: dladdr() waits for the loader.
-  if (found == 0 || dladdr(reinterpret_cast<void*>(found), &other) == 0) return {};
-  return reinterpret_cast<int (*)()>(found)() != 0 ? other.dli_fname : "";
+  std::vector<uintptr_t> found;
+  visit_images([&](const Image& image) {
+    const uintptr_t address = image.view.address_of("amemIsActive");
+    if (address != 0 && !is_in_this_library(address)) found.push_back(address);
+  });
+  for (const uintptr_t address : found) {
+    Dl_info other{};
+    // A copy that the loader still relocates cannot be called: dladdr() waits for the loader.
+    if (dladdr(reinterpret_cast<void*>(address), &other) != 0 &&
+        reinterpret_cast<int (*)()>(address)() != 0)
+      return other.dli_fname;
+  }
+  return {};
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ class Line {
         add("\\u%04x", unsigned{byte});
       else if (const size_t size = size_of_character(text); size != 1)
         add("%.*s", static_cast<int>(size), text), text += size - 1;
-      else if (byte > '~')
+      else if (byte > '\x7f')
         add("\\ufffd");
       else
         add(*text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
@@ -74,10 +74,12 @@ class Line {
   /// With a line feed.
   void write_to(int fd) {
     text_[length_] = '\n';
-    // A pipe whose reader has stopped must not stop the application.
+    // A pipe whose reader has stopped must not stop the application: one line waits.
+    static constinit std::atomic<bool> g_is_full{false};
     constexpr int kMaxWaitMs = 100;
     pollfd ready{fd, POLLOUT, 0};
-    if (poll(&ready, 1, kMaxWaitMs) == 0) return;
+    g_is_full = poll(&ready, 1, g_is_full || fd != STDERR_FILENO ? 0 : kMaxWaitMs) == 0;
+    if (g_is_full) return;
     const DiscardedSignals discarded;
     [[maybe_unused]] const ssize_t written = write(fd, text_, length_ + 1);
   }

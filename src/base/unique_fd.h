@@ -49,7 +49,8 @@ class UniqueFd {
     return std::exchange(fd_, -1);
   }
   void reset(int fd = -1) {
-    if (is_intact() && forget()) close(fd_);
+    const bool is_own = is_intact();
+    if (forget() && is_own) close(fd_);
     fd_ = fd;
     note();
   }
@@ -75,15 +76,17 @@ class UniqueFd {
 
   /// 0 if no file has the number.
   static uint32_t identity_of(int fd) {
-    struct stat file {};
-    if (fstat(fd, &file) != 0) return 0;
-    // A file system gives the inode of a file that was removed to the next one.
-    struct statx made {};
-    (void)statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &made);
+    // A file system gives the inode of a file that was removed to the next one: the time of birth
+    // tells them apart where it is known.
+    struct statx file {};
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &file) != 0)
+      return fcntl(fd, F_GETFD) < 0 ? 0 : 1;
+    const bool has_time = (file.stx_mask & STATX_BTIME) != 0;
     uint64_t hash = 0;
     for (const uint64_t part :
-         {uint64_t{file.st_dev}, uint64_t{file.st_ino},
-          static_cast<uint64_t>(made.stx_btime.tv_sec), uint64_t{made.stx_btime.tv_nsec}})
+         {uint64_t{file.stx_dev_major}, uint64_t{file.stx_dev_minor}, uint64_t{file.stx_ino},
+          has_time ? static_cast<uint64_t>(file.stx_btime.tv_sec) : 0,
+          has_time ? uint64_t{file.stx_btime.tv_nsec} : 0})
       hash = (hash + part) * 0x9e3779b97f4a7c15u;
     return static_cast<uint32_t>(hash >> 32) | 1;
   }
@@ -102,6 +105,7 @@ class UniqueFd {
   /// if there is nothing to close.
   bool forget() {
     if (!is_noted()) return valid();
+    if (identities_[index()] != identity_) return false;
     return (word().fetch_and(~bit(), std::memory_order_relaxed) & bit()) != 0;
   }
 

@@ -99,11 +99,15 @@ bool has_subcommand(const CLI::App& app, const std::string& name) {
 /// an unknown option before it.
 void check_arguments(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty()) return;
-  for (size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i].empty() || (arguments[i].starts_with("--") && arguments[i].ends_with('=')))
-      throw Failure(kWrongUse,
-                    fmt::format("{} needs a value",
-                                arguments[i].empty() && i > 0 ? arguments[i - 1] : arguments[i]));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const bool is_of_option = i > 0 && arguments[i - 1].starts_with("--");
+    if (word.empty())
+      throw Failure(kWrongUse, is_of_option ? arguments[i - 1] + " needs a value"
+                                            : "an argument is empty: see amem --help");
+    if (word.starts_with("--") && word.ends_with('='))
+      throw Failure(kWrongUse, word.substr(0, word.size() - 1) + " needs a value");
+  }
   if (arguments.front().starts_with('-')) {
     if (app.get_option_no_throw(arguments.front()) != nullptr) return;
     throw Failure(kWrongUse,

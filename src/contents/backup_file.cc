@@ -81,6 +81,8 @@ BackupFile::~BackupFile() {
 // --- Contents
 
 Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) {
+  if (!file_.is_intact())
+    return os_error(EBADF, "a backup file in %s was closed by the application", directory_.c_str());
   bool is_due = false;
   for (size_t done = 0, bytes = 0; done < size_bytes; done += bytes) {
     const ssize_t written = retry_interrupted([&] {

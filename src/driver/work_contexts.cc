@@ -2,8 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "driver/work_contexts.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
+#include <utility>
 
 #include "base/mutex.h"
 
@@ -21,12 +24,14 @@ WorkContexts& contexts() {
   return *all;
 }
 
-/// What the calling thread has noted last, unless a context has been forgotten since.
-struct Last {
-  DriverContext context = nullptr;
+/// What the calling thread has noted, unless a context has been forgotten since: a thread may
+/// launch work on each device in turn.
+struct Noted {
+  std::array<DriverContext, 16> contexts{};
+  size_t next = 0;
   uint64_t forgotten = 0;
 };
-constinit thread_local Last t_last;
+constinit thread_local Noted t_noted;
 constinit std::atomic<uint64_t> g_forgotten{0};
 
 }  // namespace
@@ -36,12 +41,14 @@ void note_work_context(const Driver& driver) {
   DriverContext context = nullptr;
   int device = -1;
   if (driver.cuCtxGetCurrent(&context) != driver_result::kSuccess || context == nullptr ||
-      (context == t_last.context && forgotten == t_last.forgotten) ||
+      (forgotten == t_noted.forgotten && std::find(t_noted.contexts.begin(), t_noted.contexts.end(),
+                                                   context) != t_noted.contexts.end()) ||
       driver.cuCtxGetDevice(&device) != driver_result::kSuccess)
     return;
   MutexLock lock(contexts().mutex);
   contexts().devices[context] = device;
-  t_last = {context, forgotten};
+  if (std::exchange(t_noted.forgotten, forgotten) != forgotten) t_noted.contexts = {};
+  t_noted.contexts[t_noted.next++ % t_noted.contexts.size()] = context;
 }
 
 std::vector<DriverContext> work_contexts_of(int device) {

@@ -13,7 +13,8 @@ namespace amem {
 /// for each process. All functions are thread-safe.
 
 /// Work is about to be launched in the current context of the calling thread. Called at every
-/// launch: in the same context as before it costs one driver call that reads a variable of the
+/// launch: in a context in which the thread has
+/// launched before it costs one driver call that reads a variable of the
 /// thread, and takes no lock.
 void note_work_context(const Driver& driver);
 

@@ -120,7 +120,7 @@ RoomTicket::~RoomTicket() {
 
 // The file gets its name when it is locked: an unlocked one is that of a process that has ended.
 Status RoomTicket::open_file() {
-  if (file_.valid()) return ok_status();
+  if (file_.is_intact()) return ok_status();
   AMEM_TRY(make_user_folder());
   const std::string folder = user_folder();
   UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -138,6 +138,7 @@ Status RoomTicket::open_file() {
 }
 
 Status RoomTicket::write() {
+  if (!file_.is_intact()) return os_error(EBADF, "pwrite(%s)", path_.c_str());
   const DiscardedSignals discarded;  // below an RLIMIT_FSIZE of that size
   const ssize_t written = pwrite(file_.get(), &entry_, sizeof entry_, 0);
   if (written == sizeof entry_) return ok_status();

@@ -84,7 +84,6 @@ bool Session::is_unknown_the_first_time(const Tag& tag) {
 // A tag without memory needs no state.
 Tags Session::selected(const Selection& selection) {
   const Tags known = context_.clients.tags();
-  states_.activate_paused(known);
   if (selection.tags.empty()) return known;
   Tags tags;
   for (const Tag& tag : selection.tags)
@@ -425,8 +424,13 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
 }
 
 Status Session::resume_uncounted(const Selection& selection) {
-  const Running running =
-      AMEM_TRY(begin(SessionState::resuming, selection, Deadline::after_ms(timeout_ms(selection))));
+  const Deadline begins_by = Deadline::after_ms(timeout_ms(selection));
+  const Running running = AMEM_TRY(begin(SessionState::resuming, selection, begins_by));
+  // Tags whose memory was freed while it was paused: peers may wait for what comes next.
+  if (const Tags freed = states_.activate_paused(context_.clients.tags()); !freed.empty()) {
+    reopen(freed);
+    (void)sharing_.exports().restore(freed, begins_by);
+  }
   Tags tags;
   for (const Tag& tag : selected(selection))
     if (states_.of(tag) == SessionState::paused) tags.insert(tag);

@@ -93,11 +93,14 @@ void TagStates::set(const Tags& tags, SessionState state) {
   changed_.notify_all();
 }
 
-void TagStates::activate_paused(const Tags& except) {
+Tags TagStates::activate_paused(const Tags& except) {
+  Tags activated;
   MutexLock lock(mutex_);
   std::erase_if(states_, [&](const auto& entry) {
-    return entry.second == SessionState::paused && !except.contains(entry.first);
+    const auto& [tag, state] = entry;
+    return state == SessionState::paused && !except.contains(tag) && activated.insert(tag).second;
   });
+  return activated;
 }
 
 }  // namespace amem

@@ -50,8 +50,8 @@ class TagStates {
   SessionState of(const Tag& tag) const;
   /// Called by a thread whose change runs, for its tags.
   void set(const Tags& tags, SessionState state);
-  /// All paused tags but these are active: their memory was freed.
-  void activate_paused(const Tags& except);
+  /// All paused tags but these are active from now on. Returns them.
+  Tags activate_paused(const Tags& except);
 
  private:
   /// active: nothing changes these tags.

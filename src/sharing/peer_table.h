@@ -120,15 +120,15 @@ class PeerTable {
 
   using Time = Deadline::Clock::time_point;
   using Aborts = std::multimap<ScopeId, Time>;
-  Aborts::iterator begin_abort(const ScopeId& id);
-  void end_abort(Aborts::iterator abort);
+  Aborts::iterator begin_abort(const ScopeId& id) AMEM_EXCLUDES(mutex);
+  void end_abort(Aborts::iterator abort) AMEM_EXCLUDES(mutex);
   /// For when no import is running that began before an abort has ended.
-  void forget_ended_aborts();
+  void forget_ended_aborts() AMEM_EXCLUDES(mutex);
   /// Those whose abort had not ended at this time.
-  Scope aborted_since(Time time);
+  Scope aborted_since(Time time) AMEM_EXCLUDES(mutex);
   /// True if imports of this owner's memory that began at this time must fail, because the
   /// application has aborted what the owner may share of `ours`.
-  bool aborts_imports(const InstanceId& owner, Time began, Scope ours);
+  bool aborts_imports(const InstanceId& owner, Time began, Scope ours) AMEM_EXCLUDES(mutex);
 
  private:
   /// To be called after each change.

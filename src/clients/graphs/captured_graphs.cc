@@ -8,28 +8,29 @@ namespace amem {
 
 void CapturedGraphs::captured(const void* graph, const Use& use) {
   MutexLock lock(mutex_);
-  uses_[graph].insert(use);
+  graphs_[graph].insert(use);
 }
 
 void CapturedGraphs::instantiated(const void* graph, const void* exec) {
   MutexLock lock(mutex_);
-  const auto found = uses_.find(graph);
+  const auto found = graphs_.find(graph);
   // The driver may give a new executable graph the address of one that was destroyed.
-  if (found == uses_.end())
-    uses_.erase(exec);
+  if (found == graphs_.end())
+    execs_.erase(exec);
   else
-    uses_[exec] = found->second;
+    execs_[exec] = found->second;
 }
 
 void CapturedGraphs::destroyed(const void* graph) {
   MutexLock lock(mutex_);
-  uses_.erase(graph);
+  graphs_.erase(graph);
+  execs_.erase(graph);
 }
 
 CapturedGraphs::Uses CapturedGraphs::uses_of(const void* exec) {
   MutexLock lock(mutex_);
-  const auto found = uses_.find(exec);
-  return found == uses_.end() ? Uses() : found->second;
+  const auto found = execs_.find(exec);
+  return found == execs_.end() ? Uses() : found->second;
 }
 
 namespace {

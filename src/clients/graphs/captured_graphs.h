@@ -48,7 +48,8 @@ class CapturedGraphs {
 
  private:
   Mutex mutex_;
-  std::map<const void*, Uses> uses_ AMEM_GUARDED_BY(mutex_);
+  // Two tables: the driver may give a graph the address of an executable one that was destroyed.
+  std::map<const void*, Uses> graphs_ AMEM_GUARDED_BY(mutex_), execs_ AMEM_GUARDED_BY(mutex_);
 };
 
 /// Enters all gates of a graph's work for one launch on the calling thread, or none. A launch that
