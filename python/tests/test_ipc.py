@@ -58,6 +58,24 @@ def test_importer_sees_the_owners_memory_and_keeps_its_address_over_pauses(pair:
     assert owner.ask("read(pointer)") == "{3}"
 
 
+def test_memory_after_that_which_was_freed_while_paused_can_be_opened(actor: Callable[..., Actor]) -> None:
+    again = """
+def again():
+    global pointer
+    user.user_free(pointer)
+    amem.resume("weights")
+    with amem.region("weights"):
+        pointer = user.user_malloc(4 * MIB)
+    fill(pointer, 5)
+"""
+    owner, importer = (actor(code, TEST_BINDING="now", AMEM_TIMEOUT_MS="10000") for code in (OWNER + again, IMPORTER))
+    _, address = opened(owner, importer)
+    assert importer.ask(f"user.user_close({address})") == "0"
+    assert owner.ask("amem.pause('weights').resident_bytes") == "0"
+    assert owner.ask("again()") == "None"
+    assert importer.ask(f"read({opened(owner, importer)[1]})") == "{5}"
+
+
 def test_importer_pauses_alone(pair: tuple[Actor, Actor]) -> None:
     owner, importer = pair
     _, address = opened(owner, importer)
