@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread_value.h"
 
 namespace amem {
 namespace {
@@ -25,30 +26,31 @@ WorkContexts& contexts() {
 }
 
 /// What the calling thread has noted, unless a context has been forgotten since: a thread may
-/// launch work on each device in turn.
+/// launch work on each device in turn. Not thread_local: a library that is loaded late has little
+/// room for such variables.
 struct Noted {
   std::array<DriverContext, 16> contexts{};
   size_t next = 0;
   uint64_t forgotten = 0;
 };
-constinit thread_local Noted t_noted;
 constinit std::atomic<uint64_t> g_forgotten{0};
 
 }  // namespace
 
 void note_work_context(const Driver& driver) {
   const uint64_t forgotten = g_forgotten;  // before the context is noted
+  Noted& noted = thread_value<Noted>();
   DriverContext context = nullptr;
   int device = -1;
   if (driver.cuCtxGetCurrent(&context) != driver_result::kSuccess || context == nullptr ||
-      (forgotten == t_noted.forgotten && std::find(t_noted.contexts.begin(), t_noted.contexts.end(),
-                                                   context) != t_noted.contexts.end()) ||
+      (forgotten == noted.forgotten &&
+       std::find(noted.contexts.begin(), noted.contexts.end(), context) != noted.contexts.end()) ||
       driver.cuCtxGetDevice(&device) != driver_result::kSuccess)
     return;
   MutexLock lock(contexts().mutex);
   contexts().devices[context] = device;
-  if (std::exchange(t_noted.forgotten, forgotten) != forgotten) t_noted.contexts = {};
-  t_noted.contexts[t_noted.next++ % t_noted.contexts.size()] = context;
+  if (std::exchange(noted.forgotten, forgotten) != forgotten) noted.contexts = {};
+  noted.contexts[noted.next++ % noted.contexts.size()] = context;
 }
 
 std::vector<DriverContext> work_contexts_of(int device) {
