@@ -427,7 +427,7 @@ Status Session::resume_uncounted(const Selection& selection) {
   const Deadline begins_by = Deadline::after_ms(timeout_ms(selection));
   const Running running = AMEM_TRY(begin(SessionState::resuming, selection, begins_by));
   // Tags whose memory was freed while it was paused: peers may wait for what comes next.
-  if (const Tags freed = states_.activate_paused(context_.clients.tags()); !freed.empty()) {
+  if (const Tags freed = states_.activate_freed(context_.clients.tags()); !freed.empty()) {
     reopen(freed);
     (void)sharing_.exports().restore(freed, begins_by);
   }

@@ -93,12 +93,13 @@ void TagStates::set(const Tags& tags, SessionState state) {
   changed_.notify_all();
 }
 
-Tags TagStates::activate_paused(const Tags& except) {
+Tags TagStates::activate_freed(const Tags& with_memory) {
   Tags activated;
   MutexLock lock(mutex_);
   std::erase_if(states_, [&](const auto& entry) {
     const auto& [tag, state] = entry;
-    return state == SessionState::paused && !except.contains(tag) && activated.insert(tag).second;
+    return state == SessionState::paused && !with_memory.contains(tag) &&
+           activated.insert(tag).second;
   });
   return activated;
 }

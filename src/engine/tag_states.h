@@ -50,8 +50,9 @@ class TagStates {
   SessionState of(const Tag& tag) const;
   /// Called by a thread whose change runs, for its tags.
   void set(const Tags& tags, SessionState state);
-  /// All paused tags but these are active from now on. Returns them.
-  Tags activate_paused(const Tags& except);
+  /// Paused tags without memory, which are not in `with_memory`, are active from now on. Returns
+  /// them.
+  Tags activate_freed(const Tags& with_memory);
 
  private:
   /// active: nothing changes these tags.

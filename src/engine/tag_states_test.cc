@@ -35,7 +35,7 @@ TEST_F(TagStatesTest, TagsAreIndependentAndActiveAtFirst) {
 TEST_F(TagStatesTest, PausedTagWhoseMemoryWasFreedIsActive) {
   states_.set({"weights", "kv_cache"}, paused);
   states_.set({"nccl"}, resuming);
-  EXPECT_EQ(states_.activate_paused({"weights"}), Tags{"kv_cache"});
+  EXPECT_EQ(states_.activate_freed({"weights"}), Tags{"kv_cache"});
   EXPECT_EQ(states_.of("weights"), paused);
   EXPECT_EQ(states_.of("kv_cache"), active);
   EXPECT_EQ(states_.of("nccl"), resuming);
