@@ -386,6 +386,20 @@ int amemTrimHostMemory(uint64_t* bytes);
  * otherwise ncclPause() returns ncclInvalidUsage. Idempotent. */
 void amemEnable(void);
 
+/* The process is at a safe point: no work of it is queued or will be started that uses the memory
+ * of its tags until the call has returned, by any thread. `amem pause` pauses the process there.
+ * Every process of a job calls it equally often, between two steps of its work, and starts no
+ * collective before that the other ranks have not started too.
+ *
+ * Returns 1 if the calling thread must wait there: then call amemWaitAtSafePoint() until it returns
+ * 0. Otherwise 0, in less than 50 ns. Any thread. */
+int amemSafePoint(void);
+
+/* Waits at the safe point while amem pause holds or has paused the process, at most `wait_ms`
+ * milliseconds and at most a day. Returns 1 if it must be called again. Otherwise the memory is at
+ * its addresses, with its contents: 2 if the process was paused, or 0. */
+int amemWaitAtSafePoint(uint64_t wait_ms);
+
 /* 1 if amem has begun to work in this process, which it does at the first call that needs it; else
  * 0. Of two copies of the library in a process only the first one begins. */
 int amemIsActive(void);

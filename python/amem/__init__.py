@@ -30,6 +30,7 @@ from .library import State
 from .library import enable as _enable
 from .regions import Backup, backup, cuda_graph, disable, region, set_backup_directory
 from .remaking import OnResume, on_resume
+from .safe_points import safe_point
 from .session import (
     Report,
     enabled,
@@ -71,6 +72,7 @@ __all__ = [
     "region",
     "resume",
     "resume_on_call",
+    "safe_point",
     "set_backup_directory",
     "set_group",
     "state",

@@ -143,6 +143,8 @@ _SIGNATURES: Signatures = {
     "amemGetLastError": (ctypes.c_char_p, []),
     "amemGetShortage": (ctypes.c_char_p, []),
     "amemIsActive": (ctypes.c_int, []),
+    "amemSafePoint": (ctypes.c_int, []),
+    "amemWaitAtSafePoint": (ctypes.c_int, [ctypes.c_uint64]),
     "amemGetVersion": (ctypes.c_char_p, []),
 }
 

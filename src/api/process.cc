@@ -68,7 +68,8 @@ Process::Process(const Driver& found)
              {environment().timeout_ms, environment().slab, environment().release_multicast}),
       sharing(
           engine, [this] { return status_text(); },
-          [this](size_t bytes, int node) { return session.host_pool().offer(bytes, node); }),
+          [this](size_t bytes, int node) { return session.host_pool().offer(bytes, node); },
+          [this](const Control& request, pid_t from) { return remote.answer(request, from); }),
       handles(memory, sharing),
       nccl(handles, engine.peer_table,
            {environment().gate_timeout_ms, environment().free_tag == 7,
@@ -76,7 +77,8 @@ Process::Process(const Driver& found)
       tensors(handles, devices, environment().timeout_ms),
       symmetric(registry, devices, engine.peer_table, environment().gate_timeout_ms),
       session(engine, sharing, static_cast<size_t>(environment().host_limit_mib) << 20,
-              static_cast<size_t>(environment().host_keep_mib) << 20) {
+              static_cast<size_t>(environment().host_keep_mib) << 20),
+      remote(engine, session, nccl.gate) {
   engine.clients = Clients{&nccl, &tensors, &symmetric};
   engine.group = static_cast<int32_t>(environment().group.number);
   engine.timeout_ms = environment().timeout_ms;
@@ -157,7 +159,8 @@ std::string Process::status_text() {
                      [this](int device) { return gpu_uuid(driver, device); },
                      environment().group.name,
                      session.host_pool().use(),
-                     session.counters()};
+                     session.counters(),
+                     remote.json()};
   for (const auto& [tag, state] : session.states()) facts.states[tag] = session_state_name(state);
   return statistics_json(take_statistics(registry), facts);
 }

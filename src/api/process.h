@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "api/remote_control.h"
 #include "base/active.h"
 #include "clients/graphs/captured_graphs.h"
 #include "clients/nccl/nccl_client.h"
@@ -56,6 +57,7 @@ class Process {
   TensorClient tensors;
   SymmetricClient symmetric;
   Session session;
+  RemoteControl remote;
 
  private:
   explicit Process(const Driver& found);

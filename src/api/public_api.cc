@@ -3,6 +3,8 @@
 // The five functions that amem adds to NCCL's, and those of amem.h that only report.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "amem.h"
 #include "amem_nccl_abi.h"
 #include "api/calls.h"
@@ -173,6 +175,19 @@ AMEM_API int amemIsActive(void) {
   const amem::NoCancellation no_cancellation;
   amem::Process* const process = amem::Process::built();
   return process != nullptr && process->is_active() ? 1 : 0;
+}
+AMEM_API int amemSafePoint(void) {
+  const amem::NoCancellation no_cancellation;
+  amem::RemoteControl::count_safe_point();
+  amem::Process* const process = amem::Process::built();
+  return process != nullptr && process->is_active() && process->remote.holds() ? 1 : 0;
+}
+AMEM_API int amemWaitAtSafePoint(uint64_t wait_ms) {
+  const amem::NoCancellation no_cancellation;
+  constexpr uint64_t kDayMs = 86400000;
+  amem::Process* const process = amem::process_that_works();
+  const auto ms = static_cast<long>(std::min(wait_ms, kDayMs));
+  return process == nullptr ? 0 : static_cast<int>(process->remote.wait_at_safe_point(ms));
 }
 AMEM_API const char* amemGetShortage(void) {
   const amem::NoCancellation no_cancellation;

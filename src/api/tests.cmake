@@ -21,6 +21,8 @@ if(NOT AMEM_SANITIZE)
     AMEM_TEST_FAKE_NCCL="$<TARGET_FILE:fake_nccl>")
 endif()
 
+amem_test(remote_control_test SOURCES remote_control_test.cc DEPENDS amem_api LABELS unit)
+
 # Checks of what ships: they need the targets above.
 add_subdirectory(${PROJECT_SOURCE_DIR}/tests/symbols ${CMAKE_BINARY_DIR}/tests/symbols)
 add_subdirectory(${PROJECT_SOURCE_DIR}/tests/install ${CMAKE_BINARY_DIR}/tests/install)

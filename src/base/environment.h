@@ -16,6 +16,9 @@ enum class CumemMode { force, respect };
 /// What AMEM_DEBUG explains.
 enum class DebugMode { none, access };
 
+/// After which calls a program is at a safe point (AMEM_SAFE_POINT). Read in Python.
+enum class SafePoint { none, optimizer };
+
 /// The form of a line of the log (base/log.h).
 enum class LogFormat { text, logfmt, json };
 
@@ -52,6 +55,8 @@ struct Environment {
   std::string tensors;
   std::string backup_directory;
   long cycle_every = 0;
+  bool remote = true;
+  SafePoint safe_point = SafePoint::none;
   DebugMode debug = DebugMode::none;  ///< read earlier by clients/tensors/access_debug.cc
   long host_limit_mib = 0;
   long host_keep_mib = 0;

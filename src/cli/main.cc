@@ -23,6 +23,7 @@
 #include "cli/failure.h"
 #include "cli/job_variables.h"
 #include "cli/preload.h"
+#include "cli/remote_control.h"
 #include "cli/status_report.h"
 #include "transport/socket_address.h"
 
@@ -41,6 +42,7 @@ struct Request {
   pid_t pid = 0;       ///< 0: all processes
   std::string user;    ///< empty: the one who calls
   std::string shell;   ///< of a completion script
+  RemoteOptions remote;
 };
 
 void add_job_options(CLI::App& command, JobOptions& job) {
@@ -56,6 +58,8 @@ void add_job_options(CLI::App& command, JobOptions& job) {
       {"--timeout-ms", "AMEM_TIMEOUT_MS", "N", "maximum wait of a pause or resume"},
       {"--tensors", "AMEM_TENSORS", "TAG",
        "all memory that cudaMalloc() allocates in the processes has this tag"},
+      {"--safe-point", "AMEM_SAFE_POINT", "optimizer",
+       "where amem pause can pause the processes: after each step of an optimizer of PyTorch"},
       {"--simulate", kSimulatedGpus, "N", "simulated GPUs in place of the machine's"}};
   for (const Option& option : kOptions) {
     JobOption& read = job[option.variable];
@@ -148,7 +152,6 @@ std::string status_text(const Request& request, const std::vector<ProcessStatus>
 }
 
 int print_status(const Request& request) {
-  if (!request.user.empty()) become_user(request.user);
   for (;;) {
     const Result<std::set<InstanceId>> instances = instances_of_this_user();
     if (!instances.ok()) throw Failure(kFailed, instances.error().message);
@@ -197,8 +200,31 @@ std::string pid_problem(const std::string& text) {
   return fmt::format("{} is not the number of a process", text);
 }
 
+/// `amem pause` or `amem resume`.
+CLI::App* add_remote(CLI::App& app, Request& request, const char* name, const char* help,
+                     const char* wait) {
+  CLI::App* const command = app.add_subcommand(name, help);
+  CLI::Option_group* const which = command->add_option_group("Processes");
+  which->add_option("--pid", request.remote.pid, "the job of this process")->check(pid_problem);
+  which->add_option("--group", request.remote.group, "the job with this logical group")
+      ->type_name("NAME|N");
+  which->add_flag("--all", request.remote.all, "all jobs of this user on this host");
+  which->require_option(1);
+  command->add_option("--wait", request.remote.wait_s, wait)
+      ->type_name("SECONDS")
+      ->check(seconds_problem)
+      ->capture_default_str();
+  command->add_option("--user", request.user, "the processes of this user, for root")
+      ->type_name("NAME|UID");
+  return command;
+}
+
+std::string tag_problem(const std::string& text) {
+  return is_valid_tag(text) ? "" : text + " is not a tag";
+}
+
 struct Subcommands {
-  CLI::App *run, *env, *doctor;
+  CLI::App *run, *env, *doctor, *pause, *resume;
 };
 
 Subcommands add_subcommands(CLI::App& app, Request& request) {
@@ -246,19 +272,33 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
       ->default_str("2")
       ->check(seconds_problem);
 
+  CLI::App* const pause =
+      add_remote(app, request, "pause", "pause jobs from outside: all processes of a job, or none",
+                 "how long a job may take to its next safe point");
+  pause->footer(
+      "--tag nccl: at any time; for --pid of this process alone; its calls resume it. Other tags: "
+      "at a safe point, and the processes wait there for amem resume. A job is the processes of a "
+      "group (AMEM_GROUP) or with the same parent.");
+  pause
+      ->add_option("--tag", request.remote.tags,
+                   "memory with this tag; may be repeated; without it, memory of all tags")
+      ->check(tag_problem);
+  CLI::App* const resume = add_remote(app, request, "resume", "resume what amem pause has paused",
+                                      "how long it waits for GPU memory");
+
   CLI::App* const doctor = app.add_subcommand(
       "doctor", "say what will work here, or with a command, and what to change");
   doctor->footer("Exit code 0: a pause would work.");
   add_command(*doctor);
   doctor->add_flag("--json", request.as_json, "as one JSON object");
 
-  return {run, env, doctor};
+  return {run, env, doctor, pause, resume};
 }
 
 int run_main(int argc, char** argv) {
   Request request;
   CLI::App app("Pauses and resumes GPU memory: of an unmodified NCCL, and with a tag.", "amem");
-  const auto [run, env, doctor] = add_subcommands(app, request);
+  const auto [run, env, doctor, pause, resume] = add_subcommands(app, request);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 2 && arguments.front() == "help") arguments = {arguments[1], "--help"};
@@ -285,7 +325,14 @@ int run_main(int argc, char** argv) {
     }
     if (*doctor) return diagnose(command, request.as_json);
     if (*run) launch(request.job, std::move(command));
-    return *env ? print_environment(request) : print_status(request);
+    if (*env) return print_environment(request);
+    if (!request.user.empty()) become_user(request.user);
+    if (!*pause && !*resume) return print_status(request);
+    if (*pause)
+      pause_jobs(request.remote);
+    else
+      resume_jobs(request.remote);
+    return 0;
   } catch (const CLI::Success& wanted) {
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {

@@ -18,29 +18,40 @@ namespace {
 
 /// A connection to one process. This command does not listen, so no process connects to it.
 struct Query {
-  InstanceId instance;
-  UniqueFd socket;
-  ProcessStatus status;
+  Answer answer;
+  UniqueFd socket{};
   bool has_ended = false;
 };
 
 /// Nothing if the process has ended. The kernel accepts the connection of one that is stopped.
 std::optional<Query> begin_query(const InstanceId& instance, const InstanceId& self,
-                                 long timeout_ms) {
-  Query query{instance, UniqueFd(), {}};
+                                 const Message& request, long timeout_ms) {
+  Query query{{instance}};
   Result<UniqueFd> socket = dial(instance);
   if (!socket.ok()) {
     if (socket.error().kind == ErrorKind::peer) return std::nullopt;
-    query.status.silence = socket.error().message;
+    query.answer.silence = socket.error().message;
     return query;
   }
   query.socket = std::move(socket.value());
   const Result<pid_t> pid = pid_of_peer(query.socket.get());
-  query.status.pid = pid.ok() ? pid.value() : 0;
-  query.status.silence = fmt::format("no reply within {} ms", timeout_ms);
+  query.answer.pid = pid.ok() ? pid.value() : 0;
+  query.answer.silence = fmt::format("no reply within {} ms", timeout_ms);
   (void)send_packet(query.socket.get(), {encode(0, Hello{self}).value(), {}});
-  (void)send_packet(query.socket.get(), {encode(1, StatusQuery{}).value(), {}});
+  (void)send_packet(query.socket.get(), {encode(1, request).value(), {}});
   return query;
+}
+
+/// Adds a reply to what has arrived. False if another part follows.
+bool take(Answer& answer, Message& reply) {
+  auto* const part = std::get_if<StatusReply>(&reply);
+  // A part of the maximum size is not the last one.
+  const bool is_last = part == nullptr || part->json.size() < kMaxJsonBytes;
+  if (auto* const before = std::get_if<StatusReply>(&answer.message); before && part)
+    before->json += part->json;
+  else
+    answer.message = std::move(reply);
+  return is_last;
 }
 
 /// Takes what has arrived. The query ends with the reply, or with the connection.
@@ -48,29 +59,25 @@ void take_packets(Query& query) {
   while (query.socket.valid()) {
     const Result<std::optional<Packet>> packet = receive_packet(query.socket.get());
     if (packet.ok() && !packet.value()) return;
-    const auto envelope = packet.ok() ? decode(packet.value()->bytes) : packet.error();
-    if (envelope.ok() && std::holds_alternative<Hello>(envelope.value().message)) continue;
-    const auto* const reply =
-        envelope.ok() ? std::get_if<StatusReply>(&envelope.value().message) : nullptr;
-    if (reply != nullptr) query.status.json += reply->json;
-    // A part of the maximum size is not the last one.
-    if (reply != nullptr && reply->json.size() == kMaxJsonBytes) continue;
+    auto envelope = packet.ok() ? decode(packet.value()->bytes) : packet.error();
+    if (envelope.ok() && role_of(envelope.value().message) == Role::greeting) continue;
+    if (envelope.ok() && !take(query.answer, envelope.value().message)) continue;
     query.socket.reset();
-    query.has_ended =
-        !envelope.ok() && envelope.error().kind == ErrorKind::peer && !dial(query.instance).ok();
-    if (!envelope.ok()) query.status.silence = envelope.error().message;
-    if (reply != nullptr) query.status.silence.clear();
+    query.has_ended = !envelope.ok() && envelope.error().kind == ErrorKind::peer &&
+                      !dial(query.answer.instance).ok();
+    query.answer.silence = envelope.ok() ? "" : envelope.error().message;
   }
 }
 
 }  // namespace
 
-std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms) {
+std::vector<Answer> ask(const std::map<InstanceId, Message>& requests, long timeout_ms) {
   const InstanceId self = random_instance_id();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   std::vector<Query> queries;
-  for (const InstanceId& instance : instances)
-    if (auto query = begin_query(instance, self, timeout_ms)) queries.push_back(std::move(*query));
+  for (const auto& [instance, request] : requests)
+    if (auto query = begin_query(instance, self, request, timeout_ms))
+      queries.push_back(std::move(*query));
   for (;;) {
     std::vector<pollfd> waiting;
     for (Query& query : queries) {
@@ -80,10 +87,22 @@ std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, lon
     if (waiting.empty() || deadline.passed()) break;
     (void)poll(waiting.data(), waiting.size(), static_cast<int>(deadline.left_ms()));
   }
-  std::vector<ProcessStatus> out;
+  std::vector<Answer> out;
   for (Query& query : queries)
-    if (!query.has_ended) out.push_back(std::move(query.status));
+    if (!query.has_ended) out.push_back(std::move(query.answer));
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  return out;
+}
+
+std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms) {
+  std::map<InstanceId, Message> requests;
+  for (const InstanceId& instance : instances) requests[instance] = StatusQuery{};
+  std::vector<ProcessStatus> out;
+  for (Answer& answer : ask(requests, timeout_ms)) {
+    auto* const reply = std::get_if<StatusReply>(&answer.message);
+    out.push_back(
+        {answer.pid, reply != nullptr ? std::move(reply->json) : "", std::move(answer.silence)});
+  }
   return out;
 }
 

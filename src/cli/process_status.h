@@ -2,15 +2,29 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/identity.h"
+#include "transport/message.h"
 
 namespace amem {
 
-/// The reply of one amem process, or why there is none.
+/// The reply of one amem process to a request, or why there is none.
+struct Answer {
+  InstanceId instance;
+  long pid = 0;           ///< from the kernel; 0 if it is not visible in this pid namespace
+  Message message{};      ///< of a StatusReply: its parts, joined
+  std::string silence{};  ///< why there is no reply
+};
+
+/// Sends each process its request at the same time and waits for the replies, up to `timeout_ms`.
+/// Omits processes that have ended.
+std::vector<Answer> ask(const std::map<InstanceId, Message>& requests, long timeout_ms);
+
+/// The status of one amem process, or why there is none.
 struct ProcessStatus {
   /// From the kernel; 0 if the process is not visible in this pid namespace and did not reply.
   long pid = 0;

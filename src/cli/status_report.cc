@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "cli/status_report.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -163,6 +164,12 @@ std::string remarks_of(const Json& reply) {
   if (const double bytes = reply.value("context_bytes", 0.0); bytes > 0)
     out += fmt::format("pid {}: {} of local memory of CUDA contexts returned\n",
                        reply.at("pid").dump(), human_bytes(bytes));
+  if (const Json remote = reply.value("remote", Json::object());
+      remote.value("state", "") == "paused")
+    out += fmt::format("pid {}: paused by amem pause (process {}) at {:%FT%TZ}: {}\n",
+                       reply.at("pid").dump(), remote.at("pid").dump(),
+                       fmt::gmtime(remote.at("time").get<time_t>()),
+                       fmt::join(remote.at("tags").get<std::vector<std::string>>(), ", "));
   const double used = reply.value("host_used_bytes", 0.0),
                idle = reply.value("host_idle_bytes", 0.0);
   if (used + idle > 0)

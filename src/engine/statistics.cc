@@ -223,7 +223,8 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
              statistics.driver_objects.own_bytes, facts.context_bytes, facts.host.held_bytes,
              facts.host.borrowed_bytes, facts.host.idle_bytes) +
          "\"counters\": {" + counters_json(facts.counters) + "}, \"tags\": {" + tags +
-         "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent + "}}";
+         "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent +
+         "}, \"remote\": " + facts.remote_json + "}";
 }
 
 std::string text_of_persistent(Registry& registry, const Tags& tags) {

@@ -66,6 +66,7 @@ struct ProcessFacts {
   std::string group_name = {};  ///< AMEM_GROUP
   HostPool::Use host = {};
   SessionCounters counters = {};
+  std::string remote_json = "{}";  ///< RemoteControl::json()
 };
 
 /// The statistics as one JSON object, for the `amem` command.

@@ -113,6 +113,10 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     if (fds.size() > kMaxOffered) fds.resize(kMaxOffered);
     const HostMemoryOffer offer{static_cast<uint16_t>(fds.size())};
     context_.peers.load()->reply(from.instance, request_id, offer, std::move(fds));
+  } else if (const auto* control = std::get_if<Control>(&message)) {
+    ControlReply reply;
+    if (control_ != nullptr) reply = control_(*control, from.pid);
+    context_.peers.load()->reply(from.instance, request_id, std::move(reply), {});
   } else if (std::holds_alternative<StatusQuery>(message)) {
     // A part of the maximum size is not the last one.
     const std::string text = status_();

@@ -19,12 +19,17 @@ class Sharing final : public Exchange, public PeerHandler {
   /// Idle host memory of this process, for others: HostPool::Offer.
   using Offer = std::function<std::vector<UniqueFd>(size_t wanted_bytes, int numa_node)>;
 
-  Sharing(ProcessContext& context, StatusText status, Offer offer = nullptr)
+  /// Pauses or resumes this process; must not wait. `from`: the pid of who requests it.
+  using AnswerControl = std::function<ControlReply(const Control& request, pid_t from)>;
+
+  Sharing(ProcessContext& context, StatusText status, Offer offer = nullptr,
+          AnswerControl control = nullptr)
       : context_(context),
         exports_(context),
         imports_(context),
         status_(std::move(status)),
-        offer_(std::move(offer)) {}
+        offer_(std::move(offer)),
+        control_(std::move(control)) {}
 
   Exports& exports() { return exports_; }
   Imports& imports() { return imports_; }
@@ -65,6 +70,7 @@ class Sharing final : public Exchange, public PeerHandler {
   Imports imports_;  // allow: locks itself
   const StatusText status_;
   const Offer offer_;
+  const AnswerControl control_;
   Mutex start_mutex_;  // allow: for one start at a time; what starts is atomic
 };
 

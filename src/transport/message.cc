@@ -76,6 +76,18 @@ void walk(FieldStream& stream, TokenReply& m) { stream.fields(m.known); }
 void walk(FieldStream& stream, ResumeRequest& m) { stream.fields(m.tag); }
 void walk(FieldStream& stream, HostMemoryQuery& m) { stream.fields(m.wanted_bytes, m.numa_node); }
 void walk(FieldStream& stream, HostMemoryOffer& m) { stream.fields(m.segments); }
+void walk(FieldStream& stream, Control& m) {
+  stream.choice(m.action, Control::Action::resume);
+  stream.fields(m.safe_point, m.timeout_ms);
+  stream.list(m.tags, kMaxTags);
+}
+void walk(FieldStream& stream, ControlReply& m) {
+  stream.fields(m.ok, m.was_late);
+  stream.choice(m.state, ControlReply::State::resuming);
+  stream.fields(m.safe_points);
+  stream.sentence(m.job, kMaxReasonBytes);
+  stream.sentence(m.text, kMaxReasonBytes);
+}
 void walk(FieldStream&, StatusQuery&) {}
 void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
 
@@ -85,23 +97,16 @@ struct TypeRow {
 };
 
 constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
-    {"Hello", Role::greeting},
-    {"Fetch", Role::request},
-    {"Fetched", Role::reply},
-    {"Revoke", Role::request},
-    {"Revoked", Role::reply},
-    {"Restore", Role::request},
-    {"Restored", Role::reply},
-    {"Drop", Role::notice},
-    {"StatusQuery", Role::request},
-    {"StatusReply", Role::reply},
-    {"PauseNotice", Role::request},
-    {"PauseNoticeReply", Role::reply},
-    {"TokenQuery", Role::request},
-    {"TokenReply", Role::reply},
-    {"ResumeRequest", Role::notice},
-    {"HostMemoryQuery", Role::request},
-    {"HostMemoryOffer", Role::reply},
+    {"Hello", Role::greeting},        {"Fetch", Role::request},
+    {"Fetched", Role::reply},         {"Revoke", Role::request},
+    {"Revoked", Role::reply},         {"Restore", Role::request},
+    {"Restored", Role::reply},        {"Drop", Role::notice},
+    {"StatusQuery", Role::request},   {"StatusReply", Role::reply},
+    {"PauseNotice", Role::request},   {"PauseNoticeReply", Role::reply},
+    {"TokenQuery", Role::request},    {"TokenReply", Role::reply},
+    {"ResumeRequest", Role::notice},  {"HostMemoryQuery", Role::request},
+    {"HostMemoryOffer", Role::reply}, {"Control", Role::request},
+    {"ControlReply", Role::reply},
 }};
 
 /// An empty message of the type numbered `index`, which must be below the number of types.

@@ -18,7 +18,7 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 12;
+inline constexpr uint8_t kWireVersion = 13;
 /// The version that this process speaks.
 uint8_t wire_version();
 
@@ -151,10 +151,37 @@ struct HostMemoryOffer {
   uint16_t segments = 0;
 };
 
+/// The `amem` command to a process that it pauses or resumes (RemoteControl). At most kMaxTags.
+struct Control {
+  enum class Action : uint8_t {
+    query,    ///< only asks for the state
+    hold,     ///< threads wait at the next safe point, or at `safe_point`, for `timeout_ms`
+    release,  ///< the end of `hold`
+    pause,    ///< these tags, within `timeout_ms`; 0: AMEM_TIMEOUT_MS
+    resume,   ///< what `pause` has paused; waits `timeout_ms` for GPU memory
+  };
+  Action action = Action::query;
+  uint64_t safe_point = 0;
+  uint32_t timeout_ms = 0;
+  std::vector<Tag> tags{};  ///< none: all
+};
+
+/// Reply to Control, at once; `pause` and `resume` then run.
+struct ControlReply {
+  enum class State : uint8_t { running, held, pausing, paused, resuming };
+  bool ok = false;        ///< false: it was refused, or the last pause or resume has failed
+  bool was_late = false;  ///< because work of this or another process did not end in time
+  State state = State::running;
+  uint64_t safe_points = 0;  ///< that the process has reached
+  std::string job{};         ///< the same in all processes of a job
+  std::string text{};        ///< why, or what the last pause or resume has moved
+};
+
 /// The order is the wire's: a message's type byte is its index plus one.
-using Message = std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop,
-                             StatusQuery, StatusReply, PauseNotice, PauseNoticeReply, TokenQuery,
-                             TokenReply, ResumeRequest, HostMemoryQuery, HostMemoryOffer>;
+using Message =
+    std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop, StatusQuery,
+                 StatusReply, PauseNotice, PauseNoticeReply, TokenQuery, TokenReply, ResumeRequest,
+                 HostMemoryQuery, HostMemoryOffer, Control, ControlReply>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

@@ -162,7 +162,15 @@ const std::vector<Limited>& all_limited() {
        [](size_t n) {
          return PauseNotice{"", std::vector<ScopeId>(n)};
        }},
-      {kMaxTagBytes, 12, 1, [](size_t n) { return ResumeRequest{Tag(n, 'a')}; }}};
+      {kMaxTagBytes, 12, 1, [](size_t n) { return ResumeRequest{Tag(n, 'a')}; }},
+      {kMaxTags, 25, 3,
+       [](size_t n) {
+         return Control{Control::Action::pause, 0, 0, std::vector<Tag>(n, "a")};
+       }},
+      {kMaxReasonBytes, 25, 1, [](size_t n) {
+         return ControlReply{false, false, ControlReply::State::running,
+                             0,     "",    std::string(n, 'x')};
+       }}};
   return all;
 }
 
@@ -235,7 +243,7 @@ TEST(Message, FdsFollowFromTheContent) {
   const auto samples = message_samples();
   std::vector<size_t> fds;
   for (const MessageSample& sample : samples) fds.push_back(fds_of(sample.message));
-  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2}));
+  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0}));
 }
 
 TEST(Message, EachRequestHasOneTypeOfReply) {

@@ -186,7 +186,8 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
 
   Peer& peer = peers_.at(*connection.peer);
   const bool is_query = std::holds_alternative<StatusQuery>(message) ||
-                        std::holds_alternative<HostMemoryQuery>(message);
+                        std::holds_alternative<HostMemoryQuery>(message) ||
+                        std::holds_alternative<Control>(message);
   if (is_query && !peer.is_partner && connection.queued() > 0)
     return make_error(ErrorKind::protocol, 0, "it does not read the replies to its queries");
   Received received{std::move(message), std::move(packet.fds), connection.pid};

@@ -202,6 +202,8 @@ const std::vector<Call> kCalls{
     {"amemGetLastError", [] { amemGetLastError(); }},
     {"amemGetShortage", [] { amemGetShortage(); }},
     {"amemIsActive", [] { amemIsActive(); }},
+    {"amemSafePoint", [] { amemSafePoint(); }},
+    {"amemWaitAtSafePoint", [] { amemWaitAtSafePoint(0); }},
     {"amemGetVersion", [] { amemGetVersion(); }},
     {"ncclPause", [] { ncclPause(nullptr); }},
     {"ncclResume", [] { ncclResume(nullptr); }},

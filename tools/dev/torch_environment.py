@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build/needs/torch"
 TESTED = "2.11"  # by ./dev test
 NO_INDEX = 77
-NOT_FOR_IMPORT = {
-    "triton", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "filelock",
+NOT_NEEDED = {
+    "triton", "networkx", "jinja2", "markupsafe", "fsspec", "filelock",
     "setuptools", "cuda-bindings", "cuda-pathfinder", "cuda-toolkit",
 }  # fmt: skip
 
@@ -38,7 +38,7 @@ def index_answers() -> bool:
 
 
 def make_environment(version: str, folder: Path) -> Path:
-    """The Python of a virtual environment that can import this torch: without the packages that the import does not need."""
+    """The Python of a virtual environment that can import this torch: without the packages that the tests do not need."""
     python = folder / "bin" / "python"
     if (folder / "complete").exists():
         return python
@@ -51,7 +51,7 @@ def make_environment(version: str, folder: Path) -> Path:
     wheels = [
         f"{each['name']}=={each['version']}"
         for each in resolved
-        if each["name"].lower().replace("_", "-") not in NOT_FOR_IMPORT
+        if each["name"].lower().replace("_", "-") not in NOT_NEEDED
     ]
     subprocess.run([*pip, "--no-cache-dir", "--no-deps", *wheels], check=True)
     (folder / "complete").touch()

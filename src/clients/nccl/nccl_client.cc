@@ -2,11 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/nccl/nccl_client.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include "base/active.h"
+#include "base/log.h"
 #include "clients/nccl/doors/nccl_copies.h"
 
 namespace amem {
@@ -66,6 +69,19 @@ std::vector<Piece> NcclClient::live_ranges(const Allocation& allocation) const {
       allocation.is_buffer && allocation.nonce != 0 && allocation.size_bytes > kP2pUnitBytes;
   if (settings.headers_only && has_fifos && !live.empty()) live.front().size_bytes = kHeaderBytes;
   return live;
+}
+
+Status NcclClient::resume_for_call() {
+  constexpr long kDayMs = 86400000;
+  constexpr int kAgainMs = 1000;
+  while (gate.is_paused_from_outside()) {
+    const Status resumed = session->resume({{kNcclTag}, false, kDayMs, kDayMs});
+    if (resumed.ok()) gate.pause_from_outside(false);
+    if (resumed.ok() || resumed.error().kind == ErrorKind::misuse) return resumed;
+    AMEM_LOG(warn, -1, "a call waits for the memory of NCCL: %s", resumed.error().message.c_str());
+    (void)poll(nullptr, 0, kAgainMs);
+  }
+  return session->resume({{kNcclTag}});
 }
 
 Status NcclClient::check_capture() {

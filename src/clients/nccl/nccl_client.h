@@ -42,7 +42,7 @@ class NcclClient final : public Client, public GraphGate {
   /// Set before the first call; resumes the memory of NCCL for calls.
   Session* session = nullptr;
   CallGate gate{
-      peers, [this] { return session->resume({{kNcclTag}}); },
+      peers, [this] { return resume_for_call(); },
       [this](const InstanceId& member) { handles.exchange().request_resume(member, kNcclTag); }};
   CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
@@ -94,6 +94,9 @@ class NcclClient final : public Client, public GraphGate {
   void note_captured(const void* graph);
 
  private:
+  /// Resumes the memory of NCCL. If another process has requested the pause, waits for it until it
+  /// succeeds, because no call fails because of that.
+  Status resume_for_call();
   Status check_pause();
   bool has_memory();
   Status check_capture();

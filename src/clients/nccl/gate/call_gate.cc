@@ -157,7 +157,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
     if (!process_closed_.empty() && before == 0) {
       whom = process_closed_;
       if (waiting_calls_ > 0) return std::nullopt;
-      if (!resumes_on_call_) return make_error(ErrorKind::misuse, 0, "%s: %s", call, whom.c_str());
+      if (!resumes_on_call()) return make_error(ErrorKind::misuse, 0, "%s: %s", call, whom.c_str());
       if (timeout_ms == 0) return std::nullopt;
       must_resume = !waits_already || paused == nullptr;
       if (must_resume) return ok_status();
@@ -215,7 +215,7 @@ Status CallGate::resume_for(const char* call) {
 void CallGate::resume_for_peer() {
   {
     MutexLock lock(peers_.mutex);
-    if (!resumes_on_call_ || process_closed_.empty()) return;
+    if (!resumes_on_call() || process_closed_.empty()) return;
   }
   AMEM_LOG(info, -1, "resumes the memory of NCCL for a waiting call of another process");
   if (const Status resumed = resume_(); !resumed.ok())
@@ -312,7 +312,7 @@ void CallGate::open_process() {
 
 Status CallGate::check_open(const char* call) {
   MutexLock lock(peers_.mutex);
-  if (process_closed_.empty() || waiting_calls_ > 0) return ok_status();
+  if (process_closed_.empty() || waiting_calls_ > 0 || paused_from_outside_) return ok_status();
   return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
 }
 

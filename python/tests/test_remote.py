@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""amem pause and amem resume, of jobs on the simulated GPU."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import TIMEOUT_S, Build
+
+HERE = Path(__file__).parent
+
+
+class Job:
+    """Ranks of stepping_job.py, in a logical group of their own."""
+
+    def __init__(self, build: Build, folder: Path, *, ranks: int = 2, points: tuple[int, ...] = (1, 1), **settings: str) -> None:
+        self.build, self.folder = build, folder
+        folder.mkdir(exist_ok=True)
+        settings = {"AMEM_GROUP": folder.name, "AMEM_SIM_MEMORY_MB": "2048", **settings}
+        self.variables = build.runtime_variables(**settings)
+        self.ranks = [
+            subprocess.Popen(
+                [build.command, "run", "--", sys.executable, HERE / "stepping_job.py", *map(str, (i, ranks, folder, points[i]))],
+                env=self.variables, stdout=subprocess.PIPE, text=True,
+            )
+            for i in range(ranks)
+        ]
+        self.pids = [int(rank.stdout.readline()) for rank in self.ranks]
+
+    def amem(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.build.command), *arguments]
+        return subprocess.run(command, env=self.variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+    def status(self, pid: int) -> Any:
+        return json.loads(self.amem("status", "--json", "--pid", str(pid)).stdout)["processes"][0]
+
+    def steps(self) -> list[int]:
+        files = [self.folder / f"steps.{i}" for i in range(len(self.ranks))]
+        return [int(file.read_text() or 0) if file.exists() else 0 for file in files]
+
+    def goes_on(self) -> bool:
+        """All ranks make steps."""
+        before, deadline = self.steps(), time.monotonic() + TIMEOUT_S
+        while any(now < then + 2 for now, then in zip(self.steps(), before)):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)  # allow: between two looks, under a deadline
+        return True
+
+    def end(self) -> list[str]:
+        """What the ranks print: the number of steps that were wrong, and whether the last contents are right."""
+        (self.folder / "end").touch()
+        return [rank.communicate(timeout=TIMEOUT_S)[0].strip() for rank in self.ranks]
+
+    def kill(self) -> None:
+        for rank in self.ranks:
+            rank.kill()
+            rank.communicate()
+
+
+Start = Callable[..., Job]
+RIGHT = ["0 True", "0 True"]
+
+
+@pytest.fixture
+def start(build: Build, tmp_path: Path) -> Iterator[Start]:
+    jobs = []
+
+    def start_one(name: str = "train", **options: Any) -> Job:
+        jobs.append(Job(build, tmp_path / name, AMEM_LOG="1", **options))
+        return jobs[-1]
+
+    yield start_one
+    for job in jobs:
+        job.kill()
+
+
+def test_all_ranks_stop_at_one_safe_point_and_go_on(start: Start) -> None:
+    job = start()
+    for _ in range(5):
+        done = job.amem("pause", "--group", "train")
+        assert done.returncode == 0, done.stderr
+        assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"process {pid}" for pid in sorted(job.pids)]
+        assert "MiB released in" in done.stdout
+        stopped = job.steps()
+        assert stopped[0] == stopped[1]
+        for pid in job.pids:
+            found = job.status(pid)
+            assert found["state"] == "paused" and found["resident_bytes"] == found["fixed_bytes"]
+            assert found["remote"]["state"] == "paused" and found["remote"]["pid"] > 0 and found["remote"]["safe_points"] == stopped[0]
+            assert set(found["remote"]["tags"]) >= {"nccl", "weights"}
+        time.sleep(0.3)  # allow: it shows that nothing happens
+        assert job.steps() == stopped
+        assert job.amem("resume", "--pid", str(job.pids[1])).returncode == 0
+        assert job.goes_on()
+    assert job.end() == RIGHT
+
+
+def test_memory_of_nccl_is_paused_at_any_time_and_calls_resume_it(start: Start) -> None:
+    job = start()
+    for _ in range(10):
+        done = job.amem("pause", "--group", "train", "--tag", "nccl")
+        assert done.returncode == 0, done.stderr
+        assert job.goes_on()
+    assert job.status(job.pids[0])["counters"]["pauses"] >= 5
+    assert job.end() == RIGHT
+
+
+def test_a_job_of_which_one_rank_refuses_goes_on(start: Start, build: Build) -> None:
+    job = start(points=(1, 0))  # the second has no safe points
+    done = job.amem("pause", "--group", "train", "--wait", "0.5")
+    assert done.returncode == 1 and "no process is paused: not all processes of the job have reached safe point" in done.stderr
+    assert f"process {job.pids[1]} has reached 0" in done.stderr and "amem.safe_point()" in done.stderr
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
+def test_ranks_whose_counters_part_are_refused(start: Start) -> None:
+    job = start(points=(1, 3))
+    assert job.goes_on()
+    done = job.amem("pause", "--all", "--wait", "0.5")
+    assert done.returncode == 1 and "no process is paused" in done.stderr
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
+def test_a_process_can_refuse(start: Start) -> None:
+    job = start(AMEM_REMOTE="0")
+    for arguments in ((), ("--tag", "nccl"), ("--tag", "weights")):
+        done = job.amem("pause", "--group", "train", *arguments)
+        assert done.returncode == 1 and "AMEM_REMOTE=0" in done.stderr, done.stderr
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
+def test_a_command_that_is_killed_leaves_no_process_held(start: Start) -> None:
+    job = start(points=(1, 0))  # never complete
+    command = [str(job.build.command), "pause", "--group", "train", "--wait", "60"]
+    holding = subprocess.Popen(command, env=job.variables)
+    deadline = time.monotonic() + TIMEOUT_S
+    while job.status(job.pids[0])["remote"]["state"] != "held":
+        assert time.monotonic() < deadline
+    holding.send_signal(signal.SIGKILL)
+    holding.wait()
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
+def test_two_jobs_take_turns_on_gpus_that_hold_one(start: Start) -> None:
+    one = start("one")
+    assert one.amem("pause", "--group", "one").returncode == 0
+    other = start("other")
+    for _ in range(3):
+        assert other.amem("pause", "--group", "other").returncode == 0
+        assert one.amem("resume", "--group", "one").returncode == 0
+        assert one.goes_on()
+        assert one.amem("pause", "--group", "one").returncode == 0
+        assert other.amem("resume", "--group", "other").returncode == 0
+        assert other.goes_on()
+    other.amem("pause", "--group", "other")
+    one.amem("resume", "--group", "one")
+    assert one.end() == RIGHT
+    other.amem("resume", "--group", "other")
+    assert other.end() == RIGHT
+
+
+def test_one_process_of_nccl_alone(start: Start) -> None:
+    job = start()
+    done = job.amem("pause", "--pid", str(job.pids[0]), "--tag", "nccl")
+    assert done.returncode == 0 and done.stdout.startswith(f"process {job.pids[0]}:") and done.stdout.count("\n") == 1
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
+def test_wrong_arguments_are_one_sentence(build: Build) -> None:
+    def run(*arguments: str) -> tuple[int, str]:
+        command = [str(build.command), *arguments]
+        done = subprocess.run(command, env=build.variables(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        said = [line for line in done.stderr.splitlines() if "is left out" not in line]  # processes of other tests
+        assert done.stdout == "" and len(said) == 1
+        return done.returncode, said[0]
+
+    assert run("pause")[0] == 2
+    assert run("pause", "--pid", "0")[0] == run("pause", "--pid", "x")[0] == run("resume", "--all", "--pid", "3")[0] == 2
+    assert run("pause", "--all", "--tag", "no tag")[0] == run("pause", "--all", "--wait", "-1")[0] == 2
+    code, text = run("pause", "--pid", str(os.getpid()))
+    assert code == 1 and f"process {os.getpid()} does not run amem" in text
+    code, text = run("resume", "--group", "nobody")
+    assert code == 1 and "there is no process of group nobody" in text
+
+
+def test_a_safe_point_without_amem_does_nothing(build: Build) -> None:
+    assert build.python("import amem; amem.safe_point(); print('done')", AMEM_ENABLE="0") == "done"
+
+
+def test_functions_of_on_resume_run_after_a_safe_point(build: Build, tmp_path: Path) -> None:
+    code = """
+import ctypes, os, time, amem
+library, cuda, context, p = ctypes.CDLL("libamem_nccl.so"), ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+assert library.amemMalloc(ctypes.byref(p), ctypes.c_size_t(4 << 20), b"masters", 1) == 0
+calls = []
+amem.on_resume("masters", lambda: calls.append(amem.state("masters")))
+print(os.getpid(), flush=True)
+while not calls:
+    amem.safe_point()
+print(calls, flush=True)
+"""
+    settings = build.runtime_variables(AMEM_GROUP="alone")
+    child = subprocess.Popen([build.command, "run", "--", sys.executable, "-c", code], env=settings, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == str(child.pid)
+    for action in ("pause", "resume"):
+        done = subprocess.run([build.command, action, "--group", "alone"], env=settings, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stderr
+    assert child.communicate(timeout=TIMEOUT_S)[0] == "['active']\n"

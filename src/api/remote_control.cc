@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "api/remote_control.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "engine/room_wait.h"
+#include "engine/statistics.h"
+
+namespace amem {
+namespace {
+
+using Action = Control::Action;
+using State = ControlReply::State;
+
+constexpr const char* kStateNames[] = {"running", "held", "pausing", "paused", "resuming"};
+const char* name_of(State state) { return kStateNames[static_cast<int>(state)]; }
+
+/// Only the memory of NCCL has calls that resume it.
+bool needs_safe_point(const Control& request) { return request.tags != std::vector<Tag>{kNcclTag}; }
+
+size_t released_mib(Registry& registry, const Tags& tags) {
+  const Statistics statistics = take_statistics(registry);
+  size_t bytes = 0;
+  for (const Tag& tag : tags) bytes += sum_of(statistics, tag, {}, {}).released_bytes;
+  return bytes >> 20;
+}
+
+}  // namespace
+
+bool RemoteControl::is_paused() {
+  return std::any_of(tags_.begin(), tags_.end(),
+                     [&](const Tag& tag) { return session_.state(tag) != SessionState::active; });
+}
+
+void RemoteControl::refresh() {
+  if (state_ == State::paused && !is_paused()) state_ = State::running;
+  if (state_ == State::running) {
+    at_safe_point_.reset();
+    gate_.pause_from_outside(false);
+    if (held_until_.passed()) hold_at_ = 0;
+  }
+  holds_ = hold_at_ > 0 || at_safe_point_ != nullptr;
+  changed_.notify_all();
+}
+
+RemoteControl::Wait RemoteControl::wait_at_safe_point(long wait_ms) {
+  constexpr long kUntilNextMs = 1000;
+  const Deadline end = Deadline::after_ms(wait_ms);
+  MutexLock lock(mutex_);
+  waits_until_ = Deadline::after_ms(wait_ms + kUntilNextMs);
+  for (refresh(); must_wait(); refresh()) {
+    if (end.passed()) return Wait::again;
+    const Deadline soon =
+        at_safe_point_ == nullptr && held_until_.at() < end.at() ? held_until_ : end;
+    changed_.wait_until(mutex_, soon, [&]() AMEM_REQUIRES(mutex_) { return !must_wait(); });
+  }
+  waits_until_ = Deadline::after_ms(0);
+  return std::exchange(was_paused_, false) ? Wait::was_paused : Wait::none;
+}
+
+ControlReply RemoteControl::answer(const Control& request, pid_t from) {
+  MutexLock lock(mutex_);
+  refresh();
+  const Status done = carry_out(request, from);
+  refresh();
+  return {done.ok() && !failed_, was_late_,        state(),
+          safe_points_,          job_of(context_), done.ok() ? text_ : done.error().message};
+}
+
+Status RemoteControl::carry_out(const Control& request, pid_t from) {
+  const bool stops = request.action == Action::hold || request.action == Action::pause;
+  if (stops && !environment().remote)
+    return make_error(ErrorKind::misuse, 0, "it is started with AMEM_REMOTE=0");
+  if (stops && (state_ != State::running || (hold_at_ > 0 && by_ != from)))
+    return make_error(ErrorKind::misuse, 0, "process %d has requested another pause of it", by_);
+  if (stops) failed_ = was_late_ = false;
+  switch (request.action) {
+    case Action::query:
+      break;
+    case Action::hold:
+      hold_at_ = std::max<uint64_t>(request.safe_point, 1);
+      held_until_ = Deadline::after_ms(request.timeout_ms);
+      by_ = from;
+      break;
+    case Action::release:
+      hold_at_ = 0;
+      break;
+    case Action::pause:
+      return begin_pause(request, from);
+    case Action::resume:
+      if (state_ != State::paused) break;
+      return begin(State::resuming, {tags_, false, 0, static_cast<long>(request.timeout_ms)});
+  }
+  return ok_status();
+}
+
+Status RemoteControl::begin(State state, const Selection& selection) {
+  const auto work = [this, selection, state] { move(selection, state == State::pausing); };
+  pthread_detach(AMEM_TRY(start_thread("amem-remote", work)));
+  state_ = state;
+  failed_ = was_late_ = false;
+  return ok_status();
+}
+
+Status RemoteControl::begin_pause(const Control& request, pid_t from) {
+  const bool at_safe_point = needs_safe_point(request);
+  if (at_safe_point && (!is_waiting() || safe_points_ != request.safe_point))
+    return make_error(ErrorKind::misuse, 0, "it does not wait at safe point %" PRIu64,
+                      request.safe_point);
+  const Tags wanted(request.tags.begin(), request.tags.end());
+  tags_.clear();
+  for (const auto& [tag, state] : session_.states())
+    if (state == SessionState::active && (wanted.empty() || wanted.contains(tag)))
+      tags_.insert(tag);
+  text_ = "nothing to pause";
+  if (tags_.empty()) return ok_status();
+  if (at_safe_point)
+    at_safe_point_ = std::make_unique<CallGate::WaitingCalls>(gate_);
+  else
+    gate_.pause_from_outside(true);
+  AMEM_TRY(begin(State::pausing, {tags_, at_safe_point || environment().trim_context,
+                                  static_cast<long>(request.timeout_ms)}));
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  since_s_ = now.tv_sec;
+  by_ = from;
+  AMEM_LOG(info, -1, "process %d pauses this one", from);
+  return ok_status();
+}
+
+void RemoteControl::move(const Selection& selection, bool is_pause) {
+  const auto begun = Deadline::Clock::now();
+  size_t mib = released_mib(context_.registry, selection.tags);
+  const Status moved = is_pause ? session_.pause(selection) : session_.resume(selection);
+  if (is_pause) mib = released_mib(context_.registry, selection.tags);
+  const std::chrono::duration<double> seconds = Deadline::Clock::now() - begun;
+  char text[80];
+  snprintf(text, sizeof text, "%zu MiB %s in %.3f s", mib, is_pause ? "released" : "restored",
+           seconds.count());
+  MutexLock lock(mutex_);
+  failed_ = !moved.ok();
+  was_late_ = failed_ &&
+              (moved.error().kind == ErrorKind::timeout || moved.error().kind == ErrorKind::peer);
+  text_ = moved.ok() ? text : moved.error().message;
+  state_ = State::paused;
+  if (is_pause) was_paused_ = at_safe_point_ != nullptr && is_paused();
+  hold_at_ = 0;
+  refresh();
+}
+
+std::string RemoteControl::json() {
+  MutexLock lock(mutex_);
+  refresh();
+  std::string tags;
+  if (state_ != State::running)
+    for (const Tag& tag : tags_) tags += (tags.empty() ? "\"" : ", \"") + tag + "\"";
+  char text[160];
+  snprintf(text, sizeof text,
+           "{\"state\": \"%s\", \"pid\": %d, \"time\": %" PRId64 ", \"safe_points\": %" PRIu64
+           ", \"tags\": [",
+           name_of(state()), by_, since_s_, safe_points_.load());
+  return text + tags + "]}";
+}
+
+}  // namespace amem

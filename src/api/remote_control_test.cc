@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "api/remote_control.h"
+
+#include <thread>
+
+#include "tests/support/session_fixture.h"
+
+namespace amem {
+namespace {
+
+using Action = Control::Action;
+using State = ControlReply::State;
+using Wait = RemoteControl::Wait;
+
+constexpr pid_t kCommand = 17;
+constexpr uint32_t kLongMs = 20000;
+
+class RemoteControlTest : public SessionTest {
+ protected:
+  ControlReply send(const Control& request, pid_t from = kCommand) {
+    return remote_.answer(request, from);
+  }
+  /// The state when the pause or resume has ended.
+  ControlReply settled() {
+    const Deadline deadline = patience();
+    ControlReply reply = send({});
+    while ((reply.state == State::pausing || reply.state == State::resuming) &&
+           !deadline.passed()) {
+      std::this_thread::yield();
+      reply = send({});
+    }
+    return reply;
+  }
+  ControlReply reached(State state) {
+    const Deadline deadline = patience();
+    while (send({}).state != state && !deadline.passed()) std::this_thread::yield();
+    return send({});
+  }
+  /// A thread of the program that is at a safe point until it may go on.
+  std::thread at_safe_point(Wait* outcome) {
+    return std::thread([this, outcome] {
+      RemoteControl::count_safe_point();
+      while (remote_.holds() && (*outcome = remote_.wait_at_safe_point(20)) == Wait::again) {
+      }
+    });
+  }
+
+  CallGate gate_{context_.peer_table};
+  RemoteControl remote_{context_, session_, gate_};
+};
+
+TEST_F(RemoteControlTest, PausesAtTheSafePointAndResumes) {
+  const BackingId nccl = add("nccl"), weights = add("weights");
+  const uint64_t next = send({Action::hold, 0, kLongMs}).safe_points + 1;
+  Wait outcome = Wait::none;
+  std::thread program = at_safe_point(&outcome);
+  EXPECT_EQ(reached(State::held).safe_points, next);
+
+  EXPECT_TRUE(send({Action::pause, next, 0, {"nccl", "weights"}}).ok);
+  const ControlReply paused = settled();
+  EXPECT_TRUE(paused.ok) << paused.text;
+  EXPECT_EQ(paused.state, State::paused);
+  EXPECT_EQ(backing_state(nccl), BackingState::released);
+  EXPECT_EQ(backing_state(weights), BackingState::released);
+  EXPECT_NE(remote_.json().find("\"pid\": 17"), std::string::npos) << remote_.json();
+
+  EXPECT_TRUE(send({Action::resume}).ok);
+  program.join();
+  EXPECT_EQ(settled().state, State::running);
+  EXPECT_EQ(outcome, Wait::was_paused);
+  EXPECT_TRUE(is_intact(nccl) && is_intact(weights));
+}
+
+TEST_F(RemoteControlTest, HoldsAtTheNumberedSafePointAndNotBefore) {
+  const uint64_t later = send({Action::hold, 0, kLongMs}).safe_points + 2;
+  EXPECT_TRUE(send({Action::hold, later, kLongMs}).ok);
+  RemoteControl::count_safe_point();
+  EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::none);
+  RemoteControl::count_safe_point();
+  EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::again);
+  EXPECT_TRUE(send({Action::release}).ok);
+  EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::none);
+  EXPECT_FALSE(remote_.holds());
+}
+
+TEST_F(RemoteControlTest, HoldEndsByItself) {
+  send({Action::hold, 0, 30});
+  Wait outcome = Wait::again;
+  at_safe_point(&outcome).join();
+  EXPECT_EQ(outcome, Wait::none);
+  EXPECT_FALSE(remote_.holds());
+}
+
+TEST_F(RemoteControlTest, PauseOfOtherMemoryThanNcclNeedsTheSafePoint) {
+  const BackingId weights = add("weights");
+  const uint64_t last = send({}).safe_points;
+  for (const std::vector<Tag>& tags : {std::vector<Tag>{}, {"weights"}, {"nccl", "weights"}}) {
+    const ControlReply refused = send({Action::pause, last, 0, tags});
+    EXPECT_FALSE(refused.ok);
+    EXPECT_NE(refused.text.find("does not wait at safe point"), std::string::npos) << refused.text;
+  }
+  send({Action::hold, 0, kLongMs});
+  Wait outcome = Wait::none;
+  std::thread program = at_safe_point(&outcome);
+  (void)reached(State::held);
+  EXPECT_FALSE(send({Action::pause, last}).ok) << "it is at another one";
+  send({Action::release});
+  program.join();
+  EXPECT_TRUE(is_intact(weights));
+}
+
+TEST_F(RemoteControlTest, HoldOfOneCommandIsNotChangedByAnother) {
+  EXPECT_TRUE(send({Action::hold, 0, kLongMs}).ok);
+  const ControlReply refused = send({Action::hold, 0, kLongMs}, kCommand + 1);
+  EXPECT_FALSE(refused.ok);
+  EXPECT_NE(refused.text.find("process 17"), std::string::npos) << refused.text;
+  EXPECT_TRUE(send({Action::hold, 0, kLongMs}).ok);
+  EXPECT_TRUE(send({Action::release}).ok);
+}
+
+TEST_F(RemoteControlTest, MemoryOfNcclIsPausedAtOnceAndCallsResumeIt) {
+  const BackingId nccl = add("nccl"), weights = add("weights");
+  EXPECT_TRUE(send({Action::pause, 0, 0, {"nccl"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  EXPECT_EQ(backing_state(nccl), BackingState::released);
+  EXPECT_TRUE(is_intact(weights));
+  EXPECT_TRUE(gate_.is_paused_from_outside());
+  ASSERT_TRUE(session_.resume({{"nccl"}}).ok()) << "as a call does";
+  EXPECT_EQ(send({}).state, State::running);
+  EXPECT_FALSE(gate_.is_paused_from_outside());
+}
+
+TEST_F(RemoteControlTest, PauseThatFailsLetsTheProgramGoOn) {
+  const BackingId weights = add("weights");
+  second_.refusal = make_error(ErrorKind::timeout, 0, "work does not end");
+  const uint64_t next = send({Action::hold, 0, kLongMs}).safe_points + 1;
+  Wait outcome = Wait::none;
+  std::thread program = at_safe_point(&outcome);
+  (void)reached(State::held);
+  EXPECT_TRUE(send({Action::pause, next, 0, {"weights"}}).ok);
+  program.join();
+  const ControlReply failed = settled();
+  EXPECT_FALSE(failed.ok);
+  EXPECT_TRUE(failed.was_late);
+  EXPECT_EQ(failed.state, State::running);
+  EXPECT_NE(failed.text.find("work does not end"), std::string::npos) << failed.text;
+  EXPECT_EQ(outcome, Wait::none);
+  EXPECT_TRUE(is_intact(weights));
+}
+
+TEST_F(RemoteControlTest, ResumeThatFailsCanBeRequestedAgain) {
+  const BackingId nccl = add("nccl");
+  EXPECT_TRUE(send({Action::pause, 0, 0, {"nccl"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  set_room(0);
+  EXPECT_TRUE(send({Action::resume}).ok);
+  const ControlReply failed = settled();
+  EXPECT_FALSE(failed.ok);
+  EXPECT_EQ(failed.state, State::paused);
+  set_room(8);
+  EXPECT_TRUE(send({Action::resume}).ok);
+  EXPECT_EQ(settled().state, State::running);
+  EXPECT_TRUE(is_intact(nccl));
+}
+
+TEST_F(RemoteControlTest, NothingToPauseIsSaid) {
+  const BackingId weights = add("weights");
+  ASSERT_TRUE(session_.pause({}).ok());
+  const ControlReply reply = send({Action::pause, 0, 0, {"nccl"}});
+  EXPECT_TRUE(reply.ok);
+  EXPECT_EQ(reply.state, State::running);
+  EXPECT_EQ(reply.text, "nothing to pause");
+  ASSERT_TRUE(session_.resume({}).ok());
+  EXPECT_TRUE(is_intact(weights));
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace amem {
+
+/// What `amem pause` and `amem resume` are given.
+struct RemoteOptions {
+  pid_t pid = 0;      ///< the job of this process; of `--tag nccl`, this process alone
+  std::string group;  ///< the job with this logical group
+  bool all = false;   ///< all jobs of the user on this host
+  std::vector<std::string> tags;
+  double wait_s = 60;  ///< for the safe point of a pause, for GPU memory of a resume
+};
+
+/// Pauses the processes of a job, or none of them, and prints a line for each. The jobs of --all
+/// one after another. Throws Failure if a process refuses, does not answer, or does not reach the
+/// safe point in time (api/remote_control.h).
+void pause_jobs(const RemoteOptions& options);
+
+/// Resumes what pause_jobs() has paused. Throws Failure if a process stays paused.
+void resume_jobs(const RemoteOptions& options);
+
+}  // namespace amem
