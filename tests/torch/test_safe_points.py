@@ -33,8 +33,8 @@ def test_training_stops_after_a_step_and_goes_on(simulated: SimulatedTorch, tmp_
             assert training.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)  # allow: between two looks, under a deadline
 
-    command = ["amem", "run", "--tensors", "job", "--safe-point", "optimizer", "--group", "simulated", "--", simulated.python, ROOT / "examples" / "train.py",
-               "--losses", tmp_path / "losses", "--steps", "100000", "--gib", "0.25"]
+    command = ["amem", "run", "--tensors", "job", "--safe-point", "optimizer", "--group", "simulated", "--", str(simulated.python),
+               str(ROOT / "examples" / "train.py"), "--losses", str(tmp_path / "losses"), "--steps", "100000", "--gib", "0.25"]
     with subprocess.Popen(command, env=variables) as training:
         try:
             for _ in range(3):

@@ -180,6 +180,7 @@ def check(wheel: Path, folder: Path) -> None:
     plugin = "import importlib.metadata as of; print(*of.distribution('amem').entry_points); "
     plugin += "import amem_vllm; amem_vllm.register()"
     expect(run([binaries / "python", "-c", plugin], folder), "amem_vllm:register")
+    expect(run([binaries / "python", "-c", plugin], folder), "amem_torch:register")
     check_files(package)
     check_development(package, folder)
 
