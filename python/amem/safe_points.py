@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Where `amem pause` can pause this process."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from . import remaking, torch_cache
 from .calls import value_of
@@ -11,7 +11,19 @@ from .library import find_library
 _SLICE_MS = 100  # of a wait, so that Python handles signals
 _AGAIN, _WAS_PAUSED = 1, 2
 
-_count: Optional[Callable[[], int]] = None
+
+def _count_first() -> int:
+    """The first call; later calls are those of the library."""
+    global _count
+    library = find_library()
+    if library is None:
+        return 0
+    function: Callable[[], int] = library.amemSafePoint
+    _count = function
+    return function()
+
+
+_count: Callable[[], int] = _count_first
 
 
 def safe_point() -> None:
@@ -24,12 +36,6 @@ def safe_point() -> None:
     Otherwise the call takes less than 200 ns. Without amem it does nothing. `amem run --safe-point optimizer` calls it after each
     step of an optimizer of PyTorch.
     """
-    global _count
-    if _count is None:
-        library = find_library()
-        if library is None:
-            return
-        _count = library.amemSafePoint
     if _count():
         _wait()
 
