@@ -72,30 +72,38 @@ ControlReply RemoteControl::answer(const Control& request, pid_t from) {
   refresh();
   const Status done = carry_out(request, from);
   refresh();
-  return {done.ok() && !failed_, was_late_,        state(),
-          safe_points_,          job_of(context_), done.ok() ? text_ : done.error().message};
+  return {done.ok() && !failed_,
+          was_late_,
+          state(),
+          command_,
+          safe_points_,
+          job_of(context_),
+          done.ok() ? text_ : done.error().message};
 }
 
 Status RemoteControl::carry_out(const Control& request, pid_t from) {
   const bool stops = request.action == Action::hold || request.action == Action::pause;
   if (stops && !environment().remote)
     return make_error(ErrorKind::misuse, 0, "it is started with AMEM_REMOTE=0");
-  if (stops && (state_ != State::running || (hold_at_ > 0 && by_ != from)))
+  if (stops && (state_ != State::running || (hold_at_ > 0 && command_ != request.command)))
     return make_error(ErrorKind::misuse, 0, "process %d has requested another pause of it", by_);
-  if (stops) failed_ = was_late_ = false;
+  if (stops) {
+    failed_ = was_late_ = false;
+    command_ = request.command;
+    by_ = from;
+  }
   switch (request.action) {
     case Action::query:
       break;
     case Action::hold:
       hold_at_ = std::max<uint64_t>(request.safe_point, 1);
       held_until_ = Deadline::after_ms(request.timeout_ms);
-      by_ = from;
       break;
     case Action::release:
-      hold_at_ = 0;
+      if (command_ == request.command) hold_at_ = 0;
       break;
     case Action::pause:
-      return begin_pause(request, from);
+      return begin_pause(request);
     case Action::resume:
       if (state_ != State::paused) break;
       return begin(State::resuming, {tags_, false, 0, static_cast<long>(request.timeout_ms)});
@@ -111,7 +119,7 @@ Status RemoteControl::begin(State state, const Selection& selection) {
   return ok_status();
 }
 
-Status RemoteControl::begin_pause(const Control& request, pid_t from) {
+Status RemoteControl::begin_pause(const Control& request) {
   const bool at_safe_point = needs_safe_point(request);
   if (at_safe_point && (!is_waiting() || safe_points_ != request.safe_point))
     return make_error(ErrorKind::misuse, 0, "it does not wait at safe point %" PRIu64,
@@ -132,8 +140,7 @@ Status RemoteControl::begin_pause(const Control& request, pid_t from) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   since_s_ = now.tv_sec;
-  by_ = from;
-  AMEM_LOG(info, -1, "process %d pauses this one", from);
+  AMEM_LOG(info, -1, "process %d pauses this one", by_);
   return ok_status();
 }
 

@@ -49,7 +49,7 @@ class RemoteControl {
   using State = ControlReply::State;
 
   Status carry_out(const Control& request, pid_t from) AMEM_REQUIRES(mutex_);
-  Status begin_pause(const Control& request, pid_t from) AMEM_REQUIRES(mutex_);
+  Status begin_pause(const Control& request) AMEM_REQUIRES(mutex_);
   /// Pauses or resumes on a thread of its own.
   Status begin(State state, const Selection& selection) AMEM_REQUIRES(mutex_);
   void move(const Selection& selection, bool is_pause);
@@ -80,6 +80,7 @@ class RemoteControl {
   /// When the thread at the safe point will have come back to wait.
   Deadline waits_until_ AMEM_GUARDED_BY(mutex_) = Deadline::after_ms(0);
   Tags tags_ AMEM_GUARDED_BY(mutex_);  ///< that the command has paused
+  uint64_t command_ AMEM_GUARDED_BY(mutex_) = 0;
   pid_t by_ AMEM_GUARDED_BY(mutex_) = 0;
   int64_t since_s_ AMEM_GUARDED_BY(mutex_) = 0;
   bool was_paused_ AMEM_GUARDED_BY(mutex_) = false;  ///< and no thread knows it

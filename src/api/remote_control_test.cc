@@ -52,12 +52,12 @@ class RemoteControlTest : public SessionTest {
 
 TEST_F(RemoteControlTest, PausesAtTheSafePointAndResumes) {
   const BackingId nccl = add("nccl"), weights = add("weights");
-  const uint64_t next = send({Action::hold, 0, kLongMs}).safe_points + 1;
+  const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
   Wait outcome = Wait::none;
   std::thread program = at_safe_point(&outcome);
   EXPECT_EQ(reached(State::held).safe_points, next);
 
-  EXPECT_TRUE(send({Action::pause, next, 0, {"nccl", "weights"}}).ok);
+  EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"nccl", "weights"}}).ok);
   const ControlReply paused = settled();
   EXPECT_TRUE(paused.ok) << paused.text;
   EXPECT_EQ(paused.state, State::paused);
@@ -65,7 +65,7 @@ TEST_F(RemoteControlTest, PausesAtTheSafePointAndResumes) {
   EXPECT_EQ(backing_state(weights), BackingState::released);
   EXPECT_NE(remote_.json().find("\"pid\": 17"), std::string::npos) << remote_.json();
 
-  EXPECT_TRUE(send({Action::resume}).ok);
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
   program.join();
   EXPECT_EQ(settled().state, State::running);
   EXPECT_EQ(outcome, Wait::was_paused);
@@ -73,19 +73,19 @@ TEST_F(RemoteControlTest, PausesAtTheSafePointAndResumes) {
 }
 
 TEST_F(RemoteControlTest, HoldsAtTheNumberedSafePointAndNotBefore) {
-  const uint64_t later = send({Action::hold, 0, kLongMs}).safe_points + 2;
-  EXPECT_TRUE(send({Action::hold, later, kLongMs}).ok);
+  const uint64_t later = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 2;
+  EXPECT_TRUE(send({Action::hold, kCommand, later, kLongMs}).ok);
   RemoteControl::count_safe_point();
   EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::none);
   RemoteControl::count_safe_point();
   EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::again);
-  EXPECT_TRUE(send({Action::release}).ok);
+  EXPECT_TRUE(send({Action::release, kCommand}).ok);
   EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::none);
   EXPECT_FALSE(remote_.holds());
 }
 
 TEST_F(RemoteControlTest, HoldEndsByItself) {
-  send({Action::hold, 0, 30});
+  send({Action::hold, kCommand, 0, 30});
   Wait outcome = Wait::again;
   at_safe_point(&outcome).join();
   EXPECT_EQ(outcome, Wait::none);
@@ -96,32 +96,35 @@ TEST_F(RemoteControlTest, PauseOfOtherMemoryThanNcclNeedsTheSafePoint) {
   const BackingId weights = add("weights");
   const uint64_t last = send({}).safe_points;
   for (const std::vector<Tag>& tags : {std::vector<Tag>{}, {"weights"}, {"nccl", "weights"}}) {
-    const ControlReply refused = send({Action::pause, last, 0, tags});
+    const ControlReply refused = send({Action::pause, kCommand, last, 0, tags});
     EXPECT_FALSE(refused.ok);
     EXPECT_NE(refused.text.find("does not wait at safe point"), std::string::npos) << refused.text;
   }
-  send({Action::hold, 0, kLongMs});
+  send({Action::hold, kCommand, 0, kLongMs});
   Wait outcome = Wait::none;
   std::thread program = at_safe_point(&outcome);
   (void)reached(State::held);
-  EXPECT_FALSE(send({Action::pause, last}).ok) << "it is at another one";
-  send({Action::release});
+  EXPECT_FALSE(send({Action::pause, kCommand, last}).ok) << "it is at another one";
+  send({Action::release, kCommand});
   program.join();
   EXPECT_TRUE(is_intact(weights));
 }
 
 TEST_F(RemoteControlTest, HoldOfOneCommandIsNotChangedByAnother) {
-  EXPECT_TRUE(send({Action::hold, 0, kLongMs}).ok);
-  const ControlReply refused = send({Action::hold, 0, kLongMs}, kCommand + 1);
+  EXPECT_TRUE(send({Action::hold, kCommand, 0, kLongMs}).ok);
+  const ControlReply refused = send({Action::hold, kCommand + 1, 0, kLongMs}, kCommand + 1);
   EXPECT_FALSE(refused.ok);
   EXPECT_NE(refused.text.find("process 17"), std::string::npos) << refused.text;
-  EXPECT_TRUE(send({Action::hold, 0, kLongMs}).ok);
-  EXPECT_TRUE(send({Action::release}).ok);
+  (void)send({Action::release, kCommand + 1}, kCommand + 1);
+  EXPECT_TRUE(remote_.holds());
+  EXPECT_TRUE(send({Action::hold, kCommand, 0, kLongMs}).ok);
+  (void)send({Action::release, kCommand});
+  EXPECT_FALSE(remote_.holds());
 }
 
 TEST_F(RemoteControlTest, MemoryOfNcclIsPausedAtOnceAndCallsResumeIt) {
   const BackingId nccl = add("nccl"), weights = add("weights");
-  EXPECT_TRUE(send({Action::pause, 0, 0, {"nccl"}}).ok);
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
   EXPECT_EQ(settled().state, State::paused);
   EXPECT_EQ(backing_state(nccl), BackingState::released);
   EXPECT_TRUE(is_intact(weights));
@@ -134,11 +137,11 @@ TEST_F(RemoteControlTest, MemoryOfNcclIsPausedAtOnceAndCallsResumeIt) {
 TEST_F(RemoteControlTest, PauseThatFailsLetsTheProgramGoOn) {
   const BackingId weights = add("weights");
   second_.refusal = make_error(ErrorKind::timeout, 0, "work does not end");
-  const uint64_t next = send({Action::hold, 0, kLongMs}).safe_points + 1;
+  const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
   Wait outcome = Wait::none;
   std::thread program = at_safe_point(&outcome);
   (void)reached(State::held);
-  EXPECT_TRUE(send({Action::pause, next, 0, {"weights"}}).ok);
+  EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"weights"}}).ok);
   program.join();
   const ControlReply failed = settled();
   EXPECT_FALSE(failed.ok);
@@ -151,15 +154,15 @@ TEST_F(RemoteControlTest, PauseThatFailsLetsTheProgramGoOn) {
 
 TEST_F(RemoteControlTest, ResumeThatFailsCanBeRequestedAgain) {
   const BackingId nccl = add("nccl");
-  EXPECT_TRUE(send({Action::pause, 0, 0, {"nccl"}}).ok);
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
   EXPECT_EQ(settled().state, State::paused);
   set_room(0);
-  EXPECT_TRUE(send({Action::resume}).ok);
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
   const ControlReply failed = settled();
   EXPECT_FALSE(failed.ok);
   EXPECT_EQ(failed.state, State::paused);
   set_room(8);
-  EXPECT_TRUE(send({Action::resume}).ok);
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
   EXPECT_EQ(settled().state, State::running);
   EXPECT_TRUE(is_intact(nccl));
 }
@@ -167,7 +170,7 @@ TEST_F(RemoteControlTest, ResumeThatFailsCanBeRequestedAgain) {
 TEST_F(RemoteControlTest, NothingToPauseIsSaid) {
   const BackingId weights = add("weights");
   ASSERT_TRUE(session_.pause({}).ok());
-  const ControlReply reply = send({Action::pause, 0, 0, {"nccl"}});
+  const ControlReply reply = send({Action::pause, kCommand, 0, 0, {"nccl"}});
   EXPECT_TRUE(reply.ok);
   EXPECT_EQ(reply.state, State::running);
   EXPECT_EQ(reply.text, "nothing to pause");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/deadline.h"
 #include "cli/failure.h"
@@ -43,9 +44,13 @@ Process process_of(const Answer& answer) {
   return {answer.instance, answer.pid, *reply};
 }
 
+/// Of this command.
+const uint64_t g_command = random_instance_id().bits[0];
+
 /// Sends a request to all processes and stores their replies. Throws Failure if one does not answer
 /// or has ended; with `may_end`, leaves those out.
-void request(Job& job, const Control& control, bool may_end = false) {
+void request(Job& job, Control control, bool may_end = false) {
+  control.command = g_command;
   std::map<InstanceId, Message> requests;
   for (const Process& process : job) requests[process.instance] = control;
   const std::vector<Answer> answers = ask(requests, kAnswerMs);
@@ -90,12 +95,12 @@ void settle(Job& job, bool may_end = false) {
 /// Holds all processes at the same safe point (api/remote_control.h), and returns its number.
 uint64_t hold(Job& job, double wait_s) {
   const Deadline deadline = Deadline::after_ms(static_cast<long>(wait_s * 1000));
-  request(job, {Action::hold, 0, kHoldMs});
+  request(job, {Action::hold, 0, 0, kHoldMs});
   check_done(job);
   uint64_t target = 0;
   for (const Process& process : job) target = std::max(target, process.reply.safe_points + 1);
   for (;;) {
-    request(job, {Action::hold, target, kHoldMs});
+    request(job, {Action::hold, 0, target, kHoldMs});
     check_done(job);
     std::string late;
     for (const Process& process : job)
@@ -116,11 +121,12 @@ void let_run(Job& job, double wait_s) {
     try {
       request(one, {Action::release});
       settle(one);
-      if (one.front().reply.state == State::paused) paused.push_back(one.front());
+      const ControlReply& reply = one.front().reply;
+      if (reply.state == State::paused && reply.command == g_command) paused.push_back(one.front());
     } catch (const Failure&) {  // it has ended, or does not answer: the first error says so
     }
   }
-  request(paused, {Action::resume, 0, static_cast<uint32_t>(wait_s * 1000)});
+  request(paused, {Action::resume, 0, 0, static_cast<uint32_t>(wait_s * 1000)});
   settle(paused);
   check_done(paused);
 }
@@ -131,7 +137,7 @@ bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadli
   try {
     const bool is_nccl = tags == kNccl;
     const uint64_t safe_point = is_nccl ? 0 : hold(job, options.wait_s);
-    request(job, {Action::pause, safe_point, is_nccl ? kNcclPauseMs : 0, tags});
+    request(job, {Action::pause, 0, safe_point, is_nccl ? kNcclPauseMs : 0, tags});
     settle(job);
     check_done(job);
     return true;
@@ -187,26 +193,41 @@ std::map<std::string, Job> jobs_of(const RemoteOptions& options) {
                              : fmt::format("there is no process of group {}", options.group));
 }
 
+/// A job that fails does not keep the others from their turn.
+template <typename Body>
+void for_each_job(const RemoteOptions& options, Body body) {
+  std::optional<Failure> first;
+  for (auto& [name, job] : jobs_of(options)) {
+    try {
+      body(job);
+    } catch (const Failure& failure) {
+      if (first) fmt::print(stderr, "amem: {}\n", failure.what());
+      if (!first) first.emplace(failure);
+    }
+  }
+  if (first) throw Failure(*first);
+}
+
 }  // namespace
 
 void pause_jobs(const RemoteOptions& options) {
   const bool is_nccl = options.tags == std::vector<std::string>(kNccl.begin(), kNccl.end());
-  for (auto& [name, job] : jobs_of(options)) {
+  for_each_job(options, [&](Job& job) {
     if (is_nccl && options.pid > 0)
       std::erase_if(job, [&](const Process& process) { return process.pid != options.pid; });
     pause_job(job, options);
-  }
+  });
 }
 
 void resume_jobs(const RemoteOptions& options) {
-  for (auto& [name, job] : jobs_of(options)) {
+  for_each_job(options, [&](Job& job) {
     std::erase_if(job, [](const Process& each) { return each.reply.state != State::paused; });
-    request(job, {Action::resume, 0, static_cast<uint32_t>(options.wait_s * 1000)}, true);
+    request(job, {Action::resume, 0, 0, static_cast<uint32_t>(options.wait_s * 1000)}, true);
     settle(job, true);
     for (const Process& process : job)
       if (process.reply.ok) fmt::print("{}: {}\n", name_of(process), process.reply.text);
     check_done(job);
-  }
+  });
 }
 
 }  // namespace amem

@@ -78,13 +78,13 @@ void walk(FieldStream& stream, HostMemoryQuery& m) { stream.fields(m.wanted_byte
 void walk(FieldStream& stream, HostMemoryOffer& m) { stream.fields(m.segments); }
 void walk(FieldStream& stream, Control& m) {
   stream.choice(m.action, Control::Action::resume);
-  stream.fields(m.safe_point, m.timeout_ms);
+  stream.fields(m.command, m.safe_point, m.timeout_ms);
   stream.list(m.tags, kMaxTags);
 }
 void walk(FieldStream& stream, ControlReply& m) {
   stream.fields(m.ok, m.was_late);
   stream.choice(m.state, ControlReply::State::resuming);
-  stream.fields(m.safe_points);
+  stream.fields(m.command, m.safe_points);
   stream.sentence(m.job, kMaxReasonBytes);
   stream.sentence(m.text, kMaxReasonBytes);
 }

@@ -156,11 +156,12 @@ struct Control {
   enum class Action : uint8_t {
     query,    ///< only asks for the state
     hold,     ///< threads wait at the next safe point, or at `safe_point`, for `timeout_ms`
-    release,  ///< the end of `hold`
+    release,  ///< the end of the `hold` of the same command
     pause,    ///< these tags, within `timeout_ms`; 0: AMEM_TIMEOUT_MS
     resume,   ///< what `pause` has paused; waits `timeout_ms` for GPU memory
   };
   Action action = Action::query;
+  uint64_t command = 0;  ///< a random number of the command
   uint64_t safe_point = 0;
   uint32_t timeout_ms = 0;
   std::vector<Tag> tags{};  ///< none: all
@@ -172,6 +173,7 @@ struct ControlReply {
   bool ok = false;        ///< false: it was refused, or the last pause or resume has failed
   bool was_late = false;  ///< because work of this or another process did not end in time
   State state = State::running;
+  uint64_t command = 0;      ///< the last one that has held or paused the process
   uint64_t safe_points = 0;  ///< that the process has reached
   std::string job{};         ///< the same in all processes of a job
   std::string text{};        ///< why, or what the last pause or resume has moved

@@ -163,12 +163,12 @@ const std::vector<Limited>& all_limited() {
          return PauseNotice{"", std::vector<ScopeId>(n)};
        }},
       {kMaxTagBytes, 12, 1, [](size_t n) { return ResumeRequest{Tag(n, 'a')}; }},
-      {kMaxTags, 25, 3,
+      {kMaxTags, 33, 3,
        [](size_t n) {
-         return Control{Control::Action::pause, 0, 0, std::vector<Tag>(n, "a")};
+         return Control{Control::Action::pause, 0, 0, 0, std::vector<Tag>(n, "a")};
        }},
-      {kMaxReasonBytes, 25, 1, [](size_t n) {
-         return ControlReply{false, false, ControlReply::State::running,
+      {kMaxReasonBytes, 33, 1, [](size_t n) {
+         return ControlReply{false, false, ControlReply::State::running, 0,
                              0,     "",    std::string(n, 'x')};
        }}};
   return all;

@@ -31,8 +31,8 @@ AMEM_EQUAL(TokenReply, m.known)
 AMEM_EQUAL(ResumeRequest, m.tag)
 AMEM_EQUAL(HostMemoryQuery, m.wanted_bytes, m.numa_node)
 AMEM_EQUAL(HostMemoryOffer, m.segments)
-AMEM_EQUAL(Control, m.action, m.safe_point, m.timeout_ms, m.tags)
-AMEM_EQUAL(ControlReply, m.ok, m.was_late, m.state, m.safe_points, m.job, m.text)
+AMEM_EQUAL(Control, m.action, m.command, m.safe_point, m.timeout_ms, m.tags)
+AMEM_EQUAL(ControlReply, m.ok, m.was_late, m.state, m.command, m.safe_points, m.job, m.text)
 inline bool operator==(const StatusQuery&, const StatusQuery&) { return true; }
 
 #undef AMEM_EQUAL

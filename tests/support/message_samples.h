@@ -57,10 +57,12 @@ inline std::vector<MessageSample> message_samples() {
       {13, HostMemoryQuery{0x40000000, -1},
        "0d 10 0000 0d00000000000000 0000004000000000 ffffffff"},
       {13, HostMemoryOffer{2}, "0d 11 0000 0d00000000000000 0200"},
-      {14, Control{Control::Action::hold, 7, 5000, {"nccl"}},
-       "0d 12 0000 0e00000000000000 01 0700000000000000 88130000 0100 0400 6e63636c"},
-      {14, ControlReply{true, false, ControlReply::State::held, 7, "job", "ok"},
-       "0d 13 0000 0e00000000000000 01 00 01 0700000000000000 0300 6a6f62 0200 6f6b"},
+      {14, Control{Control::Action::hold, 6, 7, 5000, {"nccl"}},
+       "0d 12 0000 0e00000000000000 01 0600000000000000 0700000000000000 88130000 "
+       "0100 0400 6e63636c"},
+      {14, ControlReply{true, false, ControlReply::State::held, 6, 7, "job", "ok"},
+       "0d 13 0000 0e00000000000000 01 00 01 0600000000000000 0700000000000000 "
+       "0300 6a6f62 0200 6f6b"},
   };
 }
 
