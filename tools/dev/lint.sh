@@ -29,7 +29,7 @@ readonly of_tests=(--python-version 3.11 --ignore-missing-imports --allow-subcla
 # Each folder of tests alone: modules of several folders have the same name. torch_rows.py runs tests of tests/torch.
 check_types() {
   local folder others
-  "$tools/bin/mypy"
+  "$tools/bin/mypy" python/amem python/*.py tools/*.py tools/dev/*.py tools/selftest/*.py
   for folder in * python/tests tests/*; do
     [[ ! $folder =~ ^(python|tools)$ ]] && compgen -G "$folder/*.py" >/dev/null || continue
     others=()
