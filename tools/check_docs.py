@@ -5,9 +5,9 @@
 
 Environment: the tables of docs/settings.md and docs/expert_settings.md list each variable of environment.def exactly
 once, under the heading of its audience, with the same default and values; at most 14 are for every job. In README,
-ARCHITECTURE, CONTRIBUTING and docs/: every path in a `code span`, every `./dev` command, every AMEM_ name and every
-relative link exists. A path of another project has the name of the project (NCCL, PyTorch, Linux) before its span or
-an @version after it. README, ARCHITECTURE and CHANGELOG stay as short as MAX_LINES says.
+ARCHITECTURE, CONTRIBUTING and docs/: every path in a `code span`, every `./dev` command, every name such as AMEM_LOG or
+amemPause and every relative link exists. A path of another project has the name of the project (NCCL, PyTorch, Linux)
+before its span or an @version after it. README, ARCHITECTURE and CHANGELOG stay as short as MAX_LINES says.
 """
 
 import re
@@ -25,6 +25,7 @@ MAX_FOR_EVERY_JOB = 14
 AUDIENCES = {"every_job": "For every job", "experts": "For experts", "other_name": "Other names"}
 _ROW = re.compile(r'^AMEM_VARIABLE\((\w+), [\w.]+, (\w+), "([^"]*)", "([^"]*)"', re.MULTILINE)
 _ELSEWHERE = re.compile(r"\b(?:NCCL|PyTorch|Linux)(?:'s)?\s*\W?$")
+_NAME = re.compile(r"\b(?:AMEM_[A-Z0-9_]*[A-Z0-9]|amem[A-Z]\w*)\b(?!_?\*)")
 _PATH = re.compile(r"[\w.\-*/{},]+")
 
 
@@ -109,7 +110,7 @@ def check_verbs(path: Path, text: str, verbs: set[str], findings: source_tree.Fi
 
 
 def names_in_code(root: Path) -> set[str]:
-    """Every AMEM_ name that occurs outside the documents."""
+    """Every name of amem that occurs outside the documents."""
     names = set()
     for path in source_tree.all_files(root):
         if path.suffix in (".md", "") and path.name != "dev":
@@ -117,12 +118,12 @@ def names_in_code(root: Path) -> set[str]:
         if str(path).startswith("tools/selftest/"):
             continue
         text = (root / path).read_text(encoding="utf-8", errors="replace")
-        names |= set(re.findall(r"\bAMEM_[A-Z0-9_]*[A-Z0-9]\b", text))
+        names |= set(_NAME.findall(text))
     return names
 
 
 def check_names(path: Path, text: str, known: set[str], findings: source_tree.Findings) -> None:
-    for match in re.finditer(r"\bAMEM_[A-Z0-9_]*[A-Z0-9]\b(?!_?\*)", text):
+    for match in _NAME.finditer(text):
         if match[0] not in known:
             line = source_tree.line_of(text, match.start())
             findings.add(path, line, f"{match[0]} occurs nowhere in the code")

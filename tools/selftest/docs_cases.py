@@ -86,4 +86,5 @@ class Docs(CheckCase):
         "a lost link": (with_line("[a](gone.md)"), "docs/a.md:3: link to gone.md"),
         "a lost heading": (with_line("[a](../README.md#gone)"), "no such heading"),
         "a lost name": (with_line("set AMEM_SPEED"), "AMEM_SPEED occurs nowhere"),
+        "a lost function": (with_line("call `amemFly()`"), "amemFly occurs nowhere"),
     }
