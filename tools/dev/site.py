@@ -77,6 +77,10 @@ def main() -> int:
     if code == 0 and arguments.check and not refuses_a_broken_anchor():
         print("a page with a broken anchor was built", file=sys.stderr)
         return 1
+    broken = [page for page in (ROOT / "build/site").rglob("*.html") if "<p>```" in page.read_text(encoding="utf-8")]
+    if broken:
+        print(f"a fenced block is shown as text: {', '.join(map(str, broken))}", file=sys.stderr)
+        return 1
     package = (ROOT / "python/amem/__init__.py").read_text(encoding="utf-8")
     page = (ROOT / "build/site/reference/python.html").read_text(encoding="utf-8") if code == 0 else ""
     if code == 0 and (missing := undocumented(package, page)):

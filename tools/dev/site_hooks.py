@@ -19,6 +19,8 @@ WHOLE_HEADERS = ("include/amem/memory.hpp", *(f"symmetric/include/amem/{name}" f
     "symmetric.hpp", "groups.hpp", "mpi_group.hpp", "symmetric.cuh", "symmetric_view.h")))  # fmt: skip
 C_REFERENCE = "reference/c.md"
 
+# What run_commands.py reads behind the language; superfences takes such a line for text.
+_TEST = re.compile(r"^```sh test.*$", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 # A comment and the declarations below it, up to an empty line; or declarations without a comment.
 _COMMENT = re.compile(r"^/\*(.*?)\*/$", re.MULTILINE | re.DOTALL)
@@ -126,4 +128,4 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         plain = text.strip("`")
         return f"`{relative}`" if plain in (relative, Path(relative).name) else f"{text} (`{relative}`)"
 
-    return _LINK.sub(mend, markdown)
+    return _LINK.sub(mend, _TEST.sub("```sh", markdown))
