@@ -138,7 +138,7 @@ class Bench {
   }
 
   /// Records what `measure` finds out about NCCL's own suspend, or why it was not measured. A rival
-  /// that fails is not our failure: the record says so and the run goes on.
+  /// that fails is an entry of the record, and the run continues.
   void with_native_suspend(const char* figures, int communicators,
                            const std::function<nlohmann::json(const Contender&)>& measure) {
     nlohmann::json record = {
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
     if (const char* named = getenv("AMEM_BENCH_NCCL")) options.suspend_nccl = named;
     if (!options.suspend_nccl.empty() && !std::filesystem::exists(options.suspend_nccl))
       throw std::runtime_error("AMEM_BENCH_NCCL: there is no file " + options.suspend_nccl);
-    unsetenv("AMEM_BENCH_NCCL");  // it speaks to this program; the library would warn about it
+    unsetenv("AMEM_BENCH_NCCL");  // a variable of this program; the library would warn about it
 
     demo::Machine machine = demo::find_machine(build, options.simulate, 0);
     if (machine.gpu == "simulated") {

@@ -247,8 +247,8 @@ int amemResume(const char* tags);
 
 /* The same, with this maximum wait of the call in milliseconds in place of AMEM_TIMEOUT_MS,
  * at most a day; 0: AMEM_TIMEOUT_MS. amemResume() and amemResumeWithTimeout() that miss their
- * deadline keep what they have restored; the next call goes on from there, unless it waits in its
- * turn behind another process (amemResumeWait()). */
+ * deadline keep what they have restored; the next call continues from there, unless it waits
+ * behind another process (amemResumeWait()). */
 int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms);
 int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms);
 

@@ -129,8 +129,8 @@ std::string CommunicatorOrders::make(Words& words) {
   return "";
 }
 
-/// A communicator with ncclConfig_t.blocking = 0, which NCCL goes on making after this order; it
-/// can be used after `settle`.
+/// A communicator with ncclConfig_t.blocking = 0, which NCCL creates in the background; it can be
+/// used after `settle`.
 std::string CommunicatorOrders::make_async(Words& words) {
   std::string name, id;
   int ranks = 0, rank = 0;
@@ -166,8 +166,8 @@ std::string CommunicatorOrders::split(Words& words) {
   return "";
 }
 
-/// A child of a communicator with blocking = 0, which NCCL goes on making after this order; it can
-/// be used after `settle` of the parent and `take`.
+/// A child of a communicator with blocking = 0, which NCCL creates in the background; it can be
+/// used after `settle` of the parent and `take`.
 std::string CommunicatorOrders::split_async(Words& words) {
   std::string parent, name;
   int color = 0, key = 0;

@@ -145,7 +145,7 @@ AMEM_SIM_API CuResult cuMemGetAllocationGranularity(size_t* granularity_bytes,
   });
 }
 
-// The form from before CUDA 3.2 speaks of addresses and sizes of 32 bits, where nothing is mapped.
+// The form from before CUDA 3.2 has addresses and sizes of 32 bits, where nothing is mapped.
 AMEM_SIM_API CuResult cuMemGetAddressRange(unsigned*, unsigned*, unsigned) {
   return driver_call(Function::cuMemGetAddressRange, [] { return kErrorNotFound; });
 }

@@ -79,8 +79,8 @@ bool Machine::map_state() {
   return true;
 }
 
-// Who finds nobody else on the machine builds it anew, unless memory of it is still held (by a
-// descriptor in a socket, or by a forked child): that memory must keep its place.
+// A process that is alone on the machine initialises it again, unless memory of it is still in use
+// (by a descriptor in a socket, or by a forked child): that memory must keep its offset.
 bool Machine::initialise_if_alone(bool alone) {
   const bool known = state_->magic == kMagic;
   if (known && !open_pools()) return false;

@@ -95,7 +95,7 @@ AMEM_SIM_NVML int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned
   return fits ? kSuccess : kInsufficientSize;
 }
 
-/// The older form, by which PyTorch completes the text of an error: it names nobody.
+/// The older form, which PyTorch calls for the text of an error. It returns no processes.
 AMEM_SIM_NVML int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void*) {
   *count = 0;
   return kSuccess;

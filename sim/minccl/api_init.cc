@@ -196,7 +196,7 @@ MINCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncc
   Group::current().begin();
   const ncclResult_t result =
       Group::current().end_call(begin_split(comm, color, key, new_comm, config));
-  // What goes on in the background is the parent's state (init.cc, ncclCommSplit@v2.30.7-1).
+  // The parent has the state of the work in the background (init.cc, ncclCommSplit@v2.30.7-1).
   return result == ncclInProgress ? ncclSuccess : result;
 }
 

@@ -93,7 +93,7 @@ bool Ring::run(Part part) {
   return finished;
 }
 
-// The data that goes on: what arrived, reduced with the local part where both are there.
+// The data for the next rank: what arrived, reduced with the local part if there is one.
 const std::byte* Ring::combine(const Hop& hop, const std::byte* arrived, size_t elements) {
   if (arrived == nullptr) return hop.local;
   if (hop.local == nullptr) return arrived;
