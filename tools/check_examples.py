@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Checks the examples of README and docs/ that run_commands.py does not run, as far as amem alone can.
 
-Code: ```python blocks compile, and names and arguments of amem in them and in code spans are those of the package.
+Code: blocks compile, in Python, C and C++. Names and arguments of amem in Python, also in code spans, are those of the package.
 
 Commands, only with AMEM_TEST_BUILD, a build folder: a ```sh block without `test` runs in bash on simulated GPUs, with a
 stand-in for each program of STAND_INS. It ends with 0 and prints no warning. The stand-in imports amem, pauses and
@@ -38,6 +38,16 @@ for name in re.findall(r"\\b(?:examples|tests)/\\S+", arguments):
 assert amem.enabled(), "amem is off"
 amem.pause()
 amem.resume()
+"""
+# What examples of C and C++ leave to the reader.
+OF_THE_READER = """
+int cudaFree(void*), cudaMemcpyAsync(void*, const void*, size_t, int, void*);
+constexpr int cudaMemcpyDefault = 4;
+void load_weights();
+extern size_t weights_bytes, kv_cache_bytes, bytes, count;
+extern int rank, world_size, next_rank;
+extern float* mine;
+extern struct CUstream_st* stream;
 """
 _COMMAND = re.compile(r"(?:[A-Z]\w*=\S+ )*amem ([a-z]+)((?: --[a-z][\w-]*(?: (?!-)\S+)?)+)")
 
@@ -80,13 +90,9 @@ class Calls:
         for alias in (name for node in nodes if isinstance(node, ast.Import) for name in node.names):
             if alias.name.startswith("amem."):
                 self.known[alias.asname or ""] = importlib.import_module(alias.name)
-        for node in nodes:  # x = amem.f(): x has the type that f returns
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
-                returned = getattr(self.resolve(node.value.func), "__annotations__", {}).get("return")
-                self.known[node.targets[0].id] = returned if str(returned).startswith("<class 'amem.") else None
         for node in nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                self.bind(node, node.func)
+            if isinstance(node, ast.Call):
+                self.bind(node)
             elif isinstance(node, ast.Attribute):
                 self.resolve(node)
 
@@ -97,17 +103,16 @@ class Calls:
         base = self.resolve(node.value)
         if inspect.ismodule(base) and Path(str(base.__file__)).parent.joinpath(f"{node.attr}.py").exists():
             return importlib.import_module(f"{base.__name__}.{node.attr}")
-        if base is not None and not hasattr(base, node.attr) and node.attr not in base.__annotations__:
+        if base is not None and not hasattr(base, node.attr):
             self.wrong.append(f"{ast.unparse(node)} does not exist")
         return getattr(base, node.attr, None)
 
-    def bind(self, call: ast.Call, callee: ast.Attribute) -> None:
-        function = self.resolve(callee)
-        is_method = inspect.isclass(self.resolve(callee.value)) and inspect.isfunction(function)
+    def bind(self, call: ast.Call) -> None:
+        function = self.resolve(call.func)
         try:
             if function is not None:
                 named = {word.arg: None for word in call.keywords if word.arg}
-                inspect.signature(function).bind(*[None] * (len(call.args) + is_method), **named)
+                inspect.signature(function).bind(*[None] * len(call.args), **named)
         except TypeError as error:
             self.wrong.append(f"{ast.unparse(call)}: {error}")
 
@@ -119,14 +124,25 @@ def wrong_in(code: str) -> list[str]:
         return [str(error)]
 
 
+def errors_of_compiler(code: str, root: Path) -> list[str]:
+    """The first one, of C and C++ inside a function."""
+    includes = "\n".join(re.findall("^#.*", code, re.MULTILINE))
+    program = f"{includes}\n{OF_THE_READER}\nvoid example() {{\n{re.sub('(?m)^#.*', '', code)}\n}}\n"
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-xc++", "-"]
+    folders = [f"-I{root}/include", f"-I{root}/symmetric/include"]
+    done = subprocess.run([*command, *folders], input=program, capture_output=True, text=True, check=False)
+    return re.findall(".*error.*", done.stderr)[:1]
+
+
 def check(root: Path, findings: source_tree.Findings) -> None:
     sys.path.insert(0, str(root / "python"))
     os.environ["AMEM_ENABLE"] = "0"
     for page in [Path("README.md"), *sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))]:
         text = "" if "decisions" in page.parts else source_tree.require(root, str(page))
-        found = [(line, wrong_in(code)) for line, info, code in markdown_text.fenced_blocks(text) if info == "python"]
-        if BUILD:
-            found += [(line, errors_of(code, root)) for line, info, code in markdown_text.fenced_blocks(text) if info == "sh"]
+        blocks = markdown_text.fenced_blocks(text)
+        found = [(line, wrong_in(code)) for line, info, code in blocks if info == "python"]
+        found += [(line, errors_of_compiler(code, root)) for line, info, code in blocks if info in ("c", "cpp")]
+        found += [(line, errors_of(code, root)) for line, info, code in blocks if info == "sh" and BUILD]
         for line, span, *_ in markdown_text.code_spans(text):
             code = re.match(r"(amem\.[\w.]+)(\(\)$|\(.*\)$)", span)
             found.append((line, wrong_in(code[1] if code[2] == "()" else span) if code else unknown_options(span)))

@@ -9,13 +9,9 @@ from unittest import mock
 
 from sample_tree import CheckCase, Files, run_tool, write_tree
 
-PACKAGE = """class Handle:
-    number: int
-    def barrier(self, channel=0): pass
-def enabled(): return True
+PACKAGE = """def enabled(): return True
 def pause(*tags, timeout=None): pass
 def resume(*tags): pass
-def handle(tag) -> Handle: ...
 """
 COMMAND = """#!/bin/sh
 if [ "$2" = --help ]; then echo '--group NAME --simulate N'; exit; fi
@@ -28,8 +24,6 @@ CODE = """import torch
 import amem.symmetric as memory
 torch.unknown(1)
 amem.pause("a", timeout=3)
-x = amem.handle("a")
-x.barrier(channel=x.number)
 memory.empty(1)
 """
 SHELL = """amem run --group train -- vllm serve MODEL
@@ -49,6 +43,8 @@ class Examples(CheckCase):
         "python/amem/__init__.py": PACKAGE,
         "python/amem/symmetric.py": "def empty(size): pass\n",
         "examples/a.py": "",
+        "docs/c.md": "```cpp\n#include <amem.h>\namemPause(nullptr);\n```\n",
+        "include/amem.h": "#include <stddef.h>\nint amemPause(const char*);\n",
         "build/bin/amem": COMMAND,
     }
     needed = ("README.md",)
@@ -61,10 +57,9 @@ class Examples(CheckCase):
         "a lost function": (page("python", "amem.stop()"), "docs/a.md:2: amem.stop does not exist"),
         "a lost module": (page("python", "import amem.gone"), "No module named 'amem.gone'"),
         "a lost function of a module": (page("python", "amem.symmetric.full(1)"), "amem.symmetric.full does not exist"),
-        "a lost method": (page("python", "x = amem.handle(1)\nx.close()"), "x.close does not exist"),
         "a wrong argument": (page("python", "amem.pause(wait=3)"), "unexpected keyword argument 'wait'"),
-        "a wrong argument of a method": (page("python", "x = amem.handle(1)\nx.barrier(1, 2)"), "too many positional"),
-        "a missing argument in a span": ({"docs/a.md": "`amem.handle(*)`, `amem.symmetric.empty(n, m)`"}, "docs/a.md:1: "),
+        "a wrong argument in a span": ({"docs/a.md": "`amem.symmetric.empty(n, m)`"}, "docs/a.md:1: amem.symmetric.empty"),
+        "a lost function of C": (page("c", "#include <amem.h>\namemFly(bytes);"), "docs/a.md:2: <stdin>"),
         "a wrong option in a span": ({"docs/a.md": "\n`A=1 amem run --sim 2 x`"}, "docs/a.md:2: amem run has no --sim"),
         "a command that fails": (page("sh", "vllm serve; false; true"), "docs/a.md:2:  (exit code 1)"),
         "a warning": (page("sh", "echo WARN >&2"), "docs/a.md:2: WARN (exit code 0)"),
