@@ -63,6 +63,7 @@ class LendingDeath : public LendingFault {};
 
 TEST_P(LendingDeath, ReturnsTheMemory) {
   reach_point(SIGKILL);
+  ASSERT_TRUE(wait_until_unlocked(lender_[0].pid()));
 
   cycle(lender_);
 
