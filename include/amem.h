@@ -404,8 +404,10 @@ int amemWaitAtSafePoint(uint64_t wait_ms);
  * 0. Of two copies of the library in a process only the first one begins. */
 int amemIsActive(void);
 
-/* The status of this process that `amem status --json` shows, as JSON; "{}" if amem is inactive.
- * Valid until the next call by the same thread. */
+/* The status of this process that `amem status --json` shows, as JSON, and in the same object:
+ * "own", a list of the fields of amemTotals_t by "tag", "device" and "kind" ("keep", "discard",
+ * ...); "imports", "driver" and "times", the fields of amemGetImports(), amemGetDriverObjects() and
+ * amemGetTimes(). "{}" if amem is inactive. Valid until the next call by the same thread. */
 const char* amemGetStatus(void);
 
 /* The interception in this process, as JSON: the NCCL libraries, the number of calls of their

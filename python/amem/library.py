@@ -5,19 +5,7 @@
 import ctypes
 import os
 from pathlib import Path
-from typing import (
-    Any,
-    Callable,
-    List,
-    Literal,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    Type,
-    TypedDict,
-    get_args,
-)
+from typing import Any, Callable, Literal, Mapping, Optional, Sequence, Tuple, Type, get_args
 
 from amem_flags import flag
 
@@ -26,70 +14,7 @@ from .errors import AmemError
 from .installation import find_libraries, loaded_library
 
 State = Literal["active", "pausing", "paused", "resuming", "off"]  # amemState_t
-Kind = Literal["keep", "discard", "persistent", "disk", "zero", "retain"]  # amemKind_t
 STATES: Tuple[State, ...] = get_args(State)
-KINDS: Tuple[Kind, ...] = get_args(Kind)
-
-
-class MemoryTotals(TypedDict):
-    """Sums over allocations: their number, and bytes."""
-
-    objects: int
-    allocated_bytes: int
-    resident_bytes: int
-    released_bytes: int
-    saved_bytes: int
-    fixed_bytes: int
-    disk_bytes: int
-
-
-class DriverTotals(TypedDict):
-    """What the driver has: own and imported objects, and bytes of the own ones."""
-
-    own: int
-    own_bytes: int
-    imported: int
-
-
-class OperationTimes(TypedDict):
-    """The last completed pause and resume."""
-
-    pause_ms: float
-    pause_wait_ms: float
-    pause_peers_ms: float
-    pause_copy_ms: float
-    pause_memory_ms: float
-    resume_ms: float
-    resume_memory_ms: float
-    resume_copy_ms: float
-    resume_peers_ms: float
-    pause_copied_bytes: int
-    resume_copied_bytes: int
-    host_capacity_bytes: int
-    pause_context_bytes: int
-    pause_unchanged_bytes: int
-
-
-def _fields(of: Type[Mapping[str, object]]) -> List[Tuple[str, Any]]:
-    return [(name, ctypes.c_double if kind is float else ctypes.c_uint64) for name, kind in of.__annotations__.items()]
-
-
-class Totals(ctypes.Structure):
-    """amemTotals_t."""
-
-    _fields_ = _fields(MemoryTotals)
-
-
-class DriverObjects(ctypes.Structure):
-    """amemDriverObjects_t."""
-
-    _fields_ = _fields(DriverTotals)
-
-
-class Times(ctypes.Structure):
-    """amemTimes_t."""
-
-    _fields_ = _fields(OperationTimes)
 
 
 class Range(ctypes.Structure):
@@ -100,12 +25,11 @@ class Range(ctypes.Structure):
 
 # The result and the parameters of each function.
 Signatures = Mapping[str, Tuple[Any, Sequence[Any]]]
-_STRUCTURES = {"amemTotals_t": Totals, "amemDriverObjects_t": DriverObjects, "amemTimes_t": Times, "amemRange_t": Range}
+_STRUCTURES = {"amemRange_t": Range}
 _SIGNATURES: Signatures = {
     "ncclPause": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclResume": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclSetGroupID": (ctypes.c_int, [ctypes.c_int]),
-    "ncclGetGroupID": (ctypes.c_int, [ctypes.POINTER(ctypes.c_int)]),
     "amemMalloc": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int]),
     "amemFree": (ctypes.c_int, [ctypes.c_void_p]),
     "amemBeginRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),
@@ -127,14 +51,8 @@ _SIGNATURES: Signatures = {
     "amemResumeWithTimeout": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64]),
     "amemResumeWait": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]),
     "amemSwitch": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]),
-    "amemGetState": (ctypes.c_int, []),
     "amemGetTagState": (ctypes.c_int, [ctypes.c_char_p]),
     "amemGetStatus": (ctypes.c_char_p, []),
-    "amemGetTotals": (ctypes.c_int, [ctypes.c_int, ctypes.c_int, ctypes.POINTER(Totals)]),
-    "amemGetTagTotals": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Totals)]),
-    "amemGetImports": (ctypes.c_int, [ctypes.POINTER(Totals)]),
-    "amemGetDriverObjects": (ctypes.c_int, [ctypes.POINTER(DriverObjects)]),
-    "amemGetTimes": (ctypes.c_int, [ctypes.POINTER(Times)]),
     "amemPrepareHostMemory": (ctypes.c_int, [ctypes.c_uint64]),
     "amemTrimHostMemory": (ctypes.c_int, [ctypes.POINTER(ctypes.c_uint64)]),
     "amemEnable": (None, []),
@@ -246,17 +164,22 @@ def find_library() -> Optional[ctypes.CDLL]:
     return _found
 
 
+def state_of(tag: bytes) -> State:
+    """Of a tag; "off" also where amem is not in this process."""
+    library = find_library()
+    return "off" if library is None else STATES[library.amemGetTagState(tag)]
+
+
 def why_off() -> str:
     """Why memory can have no tags: because of AMEM_ENABLE=0, or because there is no CUDA driver; or "".
 
     Also off, and errors of regions: forked children, and drivers that are too old.
     """
-    library = find_library()
-    if library is not None and STATES[library.amemGetTagState(b"nccl")] != "off":
+    if state_of(b"nccl") != "off":
         return ""
     if _is_disabled():
         return f"AMEM_ENABLE is {os.environ['AMEM_ENABLE']}"
-    if library is None:
+    if find_library() is None:
         return ""
     try:
         ctypes.CDLL("libcuda.so.1")
@@ -276,8 +199,3 @@ def require_library() -> ctypes.CDLL:
     if library is None:
         raise AmemError(f"amem is not in this process: {_problem}")
     return library
-
-
-def fields_of(structure: ctypes.Structure) -> Any:
-    """A structure as the TypedDict of its fields."""
-    return {field[0]: getattr(structure, field[0]) for field in structure._fields_}

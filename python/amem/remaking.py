@@ -7,7 +7,7 @@ from typing import Callable, Iterable, List
 
 from .calls import encoded
 from .errors import AmemError, AmemTypeError
-from .library import STATES, require_library
+from .library import state_of
 
 
 class OnResume:
@@ -68,7 +68,7 @@ def note_paused(all_tags: bool = False) -> None:
     """The contents of tags that are paused now, or of all, must be made again."""
     with _mutex:
         for each in _functions:
-            each._is_due |= all_tags or STATES[require_library().amemGetTagState(encoded(each._tag))] == "paused"
+            each._is_due |= all_tags or state_of(encoded(each._tag)) == "paused"
 
 
 def remake(tags: Iterable[str]) -> None:

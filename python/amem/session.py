@@ -4,14 +4,14 @@
 
 import contextlib
 import ctypes
-import json
 import math
-from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from . import remaking, torch_cache
 from .calls import call, encoded
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory
-from .library import STATES, State, Times, Totals, find_library, require_library
+from .library import State, state_of
+from .statistics import status
 
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
@@ -54,34 +54,30 @@ class Report(NamedTuple):
     unchanged_bytes: int = 0  # retained on the host, and not copied by a pause
 
 
-def _times() -> Times:
-    times = Times()
-    require_library().amemGetTimes(ctypes.byref(times))
-    return times
+def _sum(field: str, now: Dict[str, Any], tags: Collection[str], device: Optional[int] = None) -> int:
+    """A field of amemTotals_t, of memory with these tags, or of all, on a device, or on all."""
+    rows = [row for row in now.get("own", []) if device in (None, row["device"]) and (not tags or row["tag"] in tags)]
+    return sum(row[field] for row in rows)
 
 
-def _totals(tag: Optional[str], device: int = -1) -> Totals:
-    totals = Totals()
-    require_library().amemGetTagTotals(None if tag is None else encoded(tag), device, -1, ctypes.byref(totals))
-    return totals
-
-
-def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
-    times, totals = _times(), [_totals(tag) for tag in tags or (None,)]
-    released, resident = sum(each.released_bytes for each in totals), sum(each.resident_bytes for each in totals)
-    milliseconds, copied_bytes = getattr(times, f"{which}_ms"), getattr(times, f"{which}_copied_bytes")
-    unchanged_bytes = getattr(times, f"{which}_unchanged_bytes", 0)
-    if milliseconds == getattr(before, f"{which}_ms"):  # measured in nanoseconds: no two calls take the same
-        milliseconds = copied_bytes = unchanged_bytes = 0
-    return Report(milliseconds / 1e3, copied_bytes, released, resident, unchanged_bytes)
+def _report(tags: Tuple[str, ...], before: Dict[str, Any], which: str) -> Report:
+    now, calls = status(), f"{which}s"
+    times = now["times"] if now["counters"][calls] != before["counters"][calls] else {}
+    return Report(
+        times.get(f"{which}_ms", 0) / 1e3,
+        times.get(f"{which}_copied_bytes", 0),
+        _sum("released_bytes", now, tags),
+        _sum("resident_bytes", now, tags),
+        times.get(f"{which}_unchanged_bytes", 0),
+    )
 
 
 def _with_own_memory(error: OutOfMemory) -> OutOfMemory:
     """The error of a resume that lacks memory, with what PyTorch has on the GPUs in this process."""
-    own = {}
+    own, now = {}, status()
     for device, reserved in torch_cache.reserved_bytes().items():
-        others = sum(_totals(tag, device).released_bytes for tag in ("nccl", "symmetric"))
-        own[device] = reserved - _totals(None, device).released_bytes + others
+        others = _sum("released_bytes", now, ("nccl", "symmetric"), device)
+        own[device] = reserved - _sum("released_bytes", now, (), device) + others
     held = ", ".join(f"{size >> 20} MiB on device {device}" for device, size in own.items() if size > 0)
     if held:
         error.args = (f"{error}; PyTorch holds {held} in this process",)
@@ -140,20 +136,20 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     """
     if group is not None:
         return _pause_together(tags, group, timeout)
-    selection, before = _joined(tags), _times()
-    known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
+    selection, before = _joined(tags), status()
+    known = set(tags) or set(before.get("tags", {}))
     with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
         _call("amemPause", selection, _timeout(timeout))
     remaking.note_paused()
     return _report(tags, before, "pause")
 
 
-def _empty_cache_for(tags: Tuple[str, ...], leaving: Tuple[str, ...] = ()) -> None:
+def _empty_cache_for(now: Dict[str, Any], tags: Tuple[str, ...], leaving: Tuple[str, ...] = ()) -> None:
     """Before a resume that may wait for other processes: PyTorch's cache of this one gives way first."""
     wanted = {}
     for device in torch_cache.devices():
-        wanted[device] = sum(_totals(tag, device).released_bytes for tag in tags or (None,))
-        wanted[device] -= sum(_totals(tag, device).resident_bytes for tag in leaving)
+        wanted[device] = _sum("released_bytes", now, tags, device)
+        wanted[device] -= _sum("resident_bytes", now, leaving, device) if leaving else 0
     if any(size > 0 and torch_cache.free_bytes(device) < size for device, size in wanted.items()):
         torch_cache.empty_cache()
 
@@ -172,8 +168,8 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
     leaves while another comes. Processes that wait do so in turn (amemResumeWait() in amem.h). When the wait ends, raises
     OutOfMemory, with who holds the memory, and holds nothing. Other threads can pause and resume other tags meanwhile.
     """
-    selection, before, timeout_ms, wait_ms = _joined(tags), _times(), _timeout(timeout), _milliseconds("wait", wait, 0)
-    _empty_cache_for(tags)
+    selection, before, timeout_ms, wait_ms = _joined(tags), status(), _timeout(timeout), _milliseconds("wait", wait, 0)
+    _empty_cache_for(before, tags)
     remaking.note_paused()
     for is_last in (False, True):
         try:
@@ -207,9 +203,9 @@ def switch(
     selections = _joined(out), _joined(into)
     if not out or not into or not set(out).isdisjoint(into):
         raise AmemValueError(f"a switch needs tags to pause and other tags to resume, not {out} and {into}")
-    before = _times()
+    before = status()
     wait_ms, timeout_ms = _milliseconds("wait", wait, 0), _timeout(timeout)
-    _empty_cache_for(into, leaving=out)
+    _empty_cache_for(before, into, leaving=out)
     remaking.note_paused()
     with torch_cache.unused_ranges({tag for tag in out if state(tag) == "active"}):
         try:
@@ -259,8 +255,7 @@ def state(tag: str = "nccl") -> State:
 
     Off: amem is not in this process, AMEM_ENABLE is 0, or there is no CUDA driver.
     """
-    library, name = find_library(), encoded(tag)
-    return "off" if library is None else STATES[library.amemGetTagState(name)]
+    return state_of(encoded(tag))
 
 
 def enabled() -> bool:

@@ -2,42 +2,63 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """What amem manages in this process, as data."""
 
-import ctypes
 import json
 import os
-from typing import Any, Dict, Literal, TypedDict, Union
+from typing import Any, Dict, Iterable, List, Literal, Mapping, Tuple, TypedDict, Union, cast
 
-from .library import (
-    KINDS,
-    STATES,
-    DriverObjects,
-    DriverTotals,
-    Kind,
-    MemoryTotals,
-    OperationTimes,
-    State,
-    Times,
-    Totals,
-    fields_of,
-    require_library,
-)
+from .library import State, require_library, state_of
 
-_ALL = -1
-# More than a process can see; the search ends at the last device that has something.
-_MAX_DEVICES = 64
-_DeviceTotals = Dict[Union[Literal["total"], Kind], MemoryTotals]
+Kind = Literal["keep", "discard", "persistent", "disk", "zero", "retain"]  # amemKind_t
 
 
-class TagTotals(TypedDict):
-    """The state of a tag, and sums in bytes."""
+class _Sizes(TypedDict):
+    """Sums over allocations, in bytes."""
 
-    state: State
     allocated_bytes: int
     resident_bytes: int
     released_bytes: int
     saved_bytes: int
     fixed_bytes: int
     disk_bytes: int
+
+
+class MemoryTotals(_Sizes):
+    """The same, and their number."""
+
+    objects: int
+
+
+class TagTotals(_Sizes):
+    """The same of a tag, and its state."""
+
+    state: State
+
+
+class DriverTotals(TypedDict):
+    """What the driver has: own and imported objects, and bytes of the own ones."""
+
+    own: int
+    own_bytes: int
+    imported: int
+
+
+class OperationTimes(TypedDict):
+    """The last completed pause and resume."""
+
+    pause_ms: float
+    pause_wait_ms: float
+    pause_peers_ms: float
+    pause_copy_ms: float
+    pause_memory_ms: float
+    resume_ms: float
+    resume_memory_ms: float
+    resume_copy_ms: float
+    resume_peers_ms: float
+    pause_copied_bytes: int
+    resume_copied_bytes: int
+    host_capacity_bytes: int
+    pause_context_bytes: int
+    pause_unchanged_bytes: int
 
 
 class Stats(TypedDict):
@@ -49,7 +70,7 @@ class Stats(TypedDict):
     state: State
     version: str
     total: MemoryTotals
-    devices: Dict[int, _DeviceTotals]
+    devices: Dict[int, Dict[Union[Literal["total"], Kind], MemoryTotals]]
     tags: Dict[str, TagTotals]
     persistent: Dict[str, int]
     context_bytes: int
@@ -58,27 +79,20 @@ class Stats(TypedDict):
     times: OperationTimes
 
 
-def _totals(library: ctypes.CDLL, device: int, kind: int) -> MemoryTotals:
-    totals = Totals()
-    library.amemGetTotals(device, kind, ctypes.byref(totals))  # all zero if it fails, as when amem is off
-    values: MemoryTotals = fields_of(totals)
-    return values
-
-
-def _devices(library: ctypes.CDLL, objects: int) -> Dict[int, _DeviceTotals]:
-    """The devices that hold NCCL memory of this process, which has `objects` allocations."""
-    found: Dict[int, _DeviceTotals] = {}
-    for device in range(_MAX_DEVICES):
-        if objects <= 0:
-            break
-        total = _totals(library, device, _ALL)
-        if total["objects"] == 0:
-            continue
-        objects -= total["objects"]
-        kinds = {name: _totals(library, device, kind) for kind, name in enumerate(KINDS)}
-        found[device] = {"total": total}
-        found[device].update((name, part) for name, part in kinds.items() if part["objects"] > 0)
+def status() -> Dict[str, Any]:
+    """amemGetStatus(), which has nothing while amem is off."""
+    found: Dict[str, Any] = json.loads(require_library().amemGetStatus())
     return found
+
+
+def _sum(rows: Iterable[Mapping[str, Any]]) -> MemoryTotals:
+    rows = list(rows)
+    return cast(MemoryTotals, {name: sum(row[name] for row in rows) for name in MemoryTotals.__annotations__})
+
+
+def _by(field: str, rows: List[Any]) -> List[Tuple[Any, List[Any]]]:
+    values = sorted({row[field] for row in rows})
+    return [(value, [row for row in rows if row[field] == value]) for value in values]
 
 
 def stats() -> Stats:
@@ -95,32 +109,24 @@ def stats() -> Stats:
     imports: sums of other processes' allocations that are mapped here;
     driver_objects: what the driver has of it: own and imported objects, bytes of the own ones;
     times: the last completed pause and resume, in milliseconds and bytes.
-
-    The parts are read one after another: while NCCL allocates, they may be of different moments.
     """
-    library = require_library()
-    group = ctypes.c_int(0)
-    state = STATES[library.amemGetState()]
-    if state != "off":
-        library.ncclGetGroupID(ctypes.byref(group))
-    imports, objects, times = Totals(), DriverObjects(), Times()
-    library.amemGetImports(ctypes.byref(imports))
-    library.amemGetDriverObjects(ctypes.byref(objects))
-    library.amemGetTimes(ctypes.byref(times))
-    total = _totals(library, _ALL, _ALL)
-    status: Dict[str, Any] = json.loads(library.amemGetStatus())
+    now = status()
+    own = now.get("own", [])
     return {
         "pid": os.getpid(),
-        "group": group.value,
-        "group_name": status.get("group_name", ""),
-        "state": state,
-        "version": library.amemGetVersion().decode(),
-        "total": total,
-        "devices": _devices(library, total["objects"]),
-        "tags": status.get("tags", {}),
-        "persistent": status.get("persistent", {}),
-        "context_bytes": status.get("context_bytes", 0),
-        "imports": fields_of(imports),
-        "driver_objects": fields_of(objects),
-        "times": fields_of(times),
+        "group": now.get("group", 0),
+        "group_name": now.get("group_name", ""),
+        "state": state_of(b"nccl"),
+        "version": require_library().amemGetVersion().decode(),
+        "total": _sum(own),
+        "devices": {
+            device: {"total": _sum(rows), **{kind: _sum(of_kind) for kind, of_kind in _by("kind", rows)}}
+            for device, rows in _by("device", own)
+        },
+        "tags": now.get("tags", {}),
+        "persistent": now.get("persistent", {}),
+        "context_bytes": now.get("context_bytes", 0),
+        "imports": now.get("imports", _sum([])),
+        "driver_objects": now.get("driver", dict.fromkeys(DriverTotals.__annotations__, 0)),
+        "times": now.get("times", dict.fromkeys(OperationTimes.__annotations__, 0)),
     }

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 from . import torch_order
 from .calls import call
 from .errors import AmemError
-from .library import STATES, require_library
+from .library import state_of
 from .torch_checks import EMPTY_CACHE
 
 _KEPT_BYTES = 64 << 20  # A pool with more is not used again.
@@ -154,7 +154,7 @@ def _make_room(torch: Any, owner: Owner) -> None:
 
 
 def _is_active(owner: Owner) -> bool:
-    return owner.tag is None or STATES[require_library().amemGetTagState(owner.tag.encode())] == "active"
+    return owner.tag is None or state_of(owner.tag.encode()) == "active"
 
 
 def take(torch: Any, owner: Owner) -> Pool:

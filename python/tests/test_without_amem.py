@@ -181,7 +181,7 @@ def other_library(build: Build, folder: Path, version: str = "9.9.9", bytes_of: 
     "library, problem",
     [
         ({}, "the versions differ"),
-        ({"version": "0.1.0", "bytes_of": "4096"}, "amemTotals_t has 4096 bytes, not 56"),
+        ({"version": "0.1.0", "bytes_of": "4096"}, "amemRange_t has 4096 bytes, not 16"),
         ({"without": "amemGetStructBytes"}, "it has no amemGetStructBytes()"),
     ],
 )
@@ -204,9 +204,9 @@ def test_structures_have_the_sizes_of_the_libraries(build: Build) -> None:
 import amem, amem.library as of, amem.symmetric_library as symmetric
 print([of.compare_sizes(of._STRUCTURES, of.find_library().amemGetStructBytes),
        of.compare_sizes(symmetric._STRUCTURES, symmetric.require_symmetric_library().amemSymmetricGetStructBytes),
-       of.compare_sizes({"amemTotals_t": of.Totals}, lambda name: 7)])
+       of.compare_sizes({"amemRange_t": of.Range}, lambda name: 7)])
 """
-    assert build.job(code) == str(["", "", "amemTotals_t has 7 bytes, not 56"])
+    assert build.job(code) == str(["", "", "amemRange_t has 7 bytes, not 16"])
 
 
 def test_works_without_docstrings_and_assertions(build: Build) -> None:

@@ -249,7 +249,7 @@ AMEM_API const char* amemGetStatus(void) {
   };
   std::string& copy = thread_value<Copy>().text;
   Process* const process = process_that_works();
-  copy = process == nullptr ? "{}" : process->status_text();
+  copy = process == nullptr ? "{}" : process->status_text(true);
   return copy.c_str();
 }
 

@@ -67,7 +67,7 @@ Process::Process(const Driver& found)
       memory(driver, registry, devices,
              {environment().timeout_ms, environment().slab, environment().release_multicast}),
       sharing(
-          engine, [this] { return status_text(); },
+          engine, [this] { return status_text(false); },
           [this](size_t bytes, int node) { return session.host_pool().offer(bytes, node); },
           [this](const Control& request, pid_t from) { return remote.answer(request, from); }),
       handles(memory, sharing),
@@ -151,7 +151,7 @@ std::string Process::why_off() {
   return g_why_off != nullptr ? *g_why_off : std::string();
 }
 
-std::string Process::status_text() {
+std::string Process::status_text(bool with_details) {
   ProcessFacts facts{getpid(),
                      engine.group,
                      {},
@@ -162,6 +162,7 @@ std::string Process::status_text() {
                      session.counters(),
                      remote.json()};
   for (const auto& [tag, state] : session.states()) facts.states[tag] = session_state_name(state);
+  if (with_details) facts.host_capacity_bytes = session.host_pool().capacity_bytes();
   return statistics_json(take_statistics(registry), facts);
 }
 

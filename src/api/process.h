@@ -37,8 +37,8 @@ class Process {
   static Process* built() { return made_.load(std::memory_order_acquire); }
   static std::string why_off();
 
-  /// What `amem status` shows of this process: statistics_json().
-  std::string status_text();
+  /// statistics_json(): what `amem status` shows of this process, or amemGetStatus().
+  std::string status_text(bool with_details);
 
   /// In a forked child amem is inactive.
   bool is_active() const { return amem::built<VirtualMemory>() != nullptr; }

@@ -160,6 +160,10 @@ const char* common_state(const std::map<Tag, std::string>& states) {
   return same ? first.c_str() : "mixed";
 }
 
+void append(std::string& list, const std::string& item) {
+  list += (list.empty() ? "" : ", ") + item;
+}
+
 /// Of a sentence: what JSON would have to escape becomes a space.
 std::string text_json(std::string text) {
   constexpr size_t kMaxBytes = 500;
@@ -170,14 +174,16 @@ std::string text_json(std::string text) {
   return text;
 }
 
+// Numbers with an exponent, because printf() writes the decimal point of the program's locale.
+
 std::string counters_json(const SessionCounters& counters) {
   return line("\"pauses\": %" PRIu64 ", \"resumes\": %" PRIu64 ", \"failed_pauses\": %" PRIu64
               ", \"failed_resumes\": %" PRIu64 ", \"copied_bytes\": %" PRIu64
-              ", \"last_pause_seconds\": %.6f, \"last_resume_seconds\": %.6f, "
+              ", \"last_pause_seconds\": %.0fe-6, \"last_resume_seconds\": %.0fe-6, "
               "\"last_error_time\": %" PRId64,
               counters.pauses, counters.resumes, counters.failed_pauses, counters.failed_resumes,
-              counters.copied_bytes, counters.last_pause.total_ms / 1e3,
-              counters.last_resume.total_ms / 1e3, counters.last_error_time_s) +
+              counters.copied_bytes, counters.last_pause.total_ms * 1e3,
+              counters.last_resume.total_ms * 1e3, counters.last_error_time_s) +
          ", \"last_error\": \"" + text_json(counters.last_error) + "\"";
 }
 
@@ -189,14 +195,43 @@ std::string sizes_json(const amemTotals_t& totals) {
       totals.fixed_bytes, totals.disk_bytes);
 }
 
+std::string totals_json(const amemTotals_t& totals) {
+  return line("\"objects\": %zu, ", totals.objects) + sizes_json(totals);
+}
+
+std::string times_json(const SessionReport& pause, const SessionReport& resume) {
+  return line(
+      "\"pause_ms\": %.0fe-6, \"pause_wait_ms\": %.0fe-6, \"pause_peers_ms\": %.0fe-6, "
+      "\"pause_copy_ms\": %.0fe-6, \"pause_memory_ms\": %.0fe-6, \"resume_ms\": %.0fe-6, "
+      "\"resume_memory_ms\": %.0fe-6, \"resume_copy_ms\": %.0fe-6, \"resume_peers_ms\": %.0fe-6, "
+      "\"pause_copied_bytes\": %zu, \"resume_copied_bytes\": %zu, \"pause_context_bytes\": %zu, "
+      "\"pause_unchanged_bytes\": %zu",
+      pause.total_ms * 1e6, pause.wait_ms * 1e6, pause.peers_ms * 1e6, pause.move.copy_ms * 1e6,
+      pause.move.memory_ms * 1e6, resume.total_ms * 1e6, resume.move.memory_ms * 1e6,
+      resume.move.copy_ms * 1e6, resume.peers_ms * 1e6, pause.move.copied_bytes,
+      resume.move.copied_bytes, pause.context_bytes, pause.move.unchanged_bytes);
+}
+
+/// The members that only amemGetStatus() has.
+std::string details_json(const Statistics& statistics, const ProcessFacts& facts) {
+  std::string own;
+  for (const auto& [key, totals] : statistics.own)
+    append(own, line("{\"tag\": \"%s\", \"device\": %d, \"kind\": \"%s\", ", key.tag.c_str(),
+                     key.device, kind_name(key.kind)) +
+                    totals_json(totals) + "}");
+  const amemDriverObjects_t& objects = statistics.driver_objects;
+  return ", \"own\": [" + own + "], \"imports\": {" + totals_json(statistics.imports) +
+         line("}, \"driver\": {\"own\": %zu, \"own_bytes\": %zu, \"imported\": %zu}, ", objects.own,
+              objects.own_bytes, objects.imported) +
+         line("\"times\": {\"host_capacity_bytes\": %zu, ", *facts.host_capacity_bytes) +
+         times_json(facts.counters.last_pause, facts.counters.last_resume) + "}";
+}
+
 }  // namespace
 
 std::string statistics_json(const Statistics& statistics, const ProcessFacts& facts) {
   const amemTotals_t own = sum_of(statistics, {}, {}, {});
   std::string tags, memory, persistent;
-  const auto append = [](std::string& list, const std::string& item) {
-    list += (list.empty() ? "" : ", ") + item;
-  };
   for (const auto& [tag, state] : facts.states)
     append(tags, line("\"%s\": {\"state\": \"%s\", ", tag.c_str(), state.c_str()) +
                      sizes_json(sum_of(statistics, tag, {}, {})) + "}");
@@ -208,12 +243,9 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
                        sizes_json(totals) + "}");
   for (const auto& [reason, bytes] : by_reason(statistics))
     append(persistent, line("\"%s\": %zu", text_json(reason).c_str(), bytes));
-  return line(
-             "{\"pid\": %d, \"group\": %ld, \"group_name\": \"%s\", \"state\": \"%s\", "
-             "\"objects\": %zu, ",
-             facts.pid, facts.group, facts.group_name.c_str(), common_state(facts.states),
-             own.objects) +
-         sizes_json(own) +
+  return line("{\"pid\": %d, \"group\": %ld, \"group_name\": \"%s\", \"state\": \"%s\", ",
+              facts.pid, facts.group, facts.group_name.c_str(), common_state(facts.states)) +
+         totals_json(own) +
          line(
              ", \"imported_objects\": %zu, \"imported_bytes\": %zu, \"driver_objects\": %zu, "
              "\"driver_bytes\": %zu, \"context_bytes\": %zu, \"host_used_bytes\": %zu, "
@@ -224,7 +256,8 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
              facts.host.borrowed_bytes, facts.host.idle_bytes) +
          "\"counters\": {" + counters_json(facts.counters) + "}, \"tags\": {" + tags +
          "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent +
-         "}, \"remote\": " + facts.remote_json + "}";
+         "}, \"remote\": " + facts.remote_json +
+         (facts.host_capacity_bytes ? details_json(statistics, facts) : "") + "}";
 }
 
 std::string text_of_persistent(Registry& registry, const Tags& tags) {

@@ -66,10 +66,11 @@ struct ProcessFacts {
   std::string group_name = {};  ///< AMEM_GROUP
   HostPool::Use host = {};
   SessionCounters counters = {};
-  std::string remote_json = "{}";  ///< RemoteControl::json()
+  std::string remote_json = "{}";                  ///< RemoteControl::json()
+  std::optional<size_t> host_capacity_bytes = {};  ///< only for amemGetStatus(), with more details
 };
 
-/// The statistics as one JSON object, for the `amem` command.
+/// The statistics as one JSON object, for the `amem` command and amemGetStatus().
 std::string statistics_json(const Statistics& statistics, const ProcessFacts& facts);
 
 }  // namespace amem

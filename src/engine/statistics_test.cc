@@ -11,7 +11,7 @@ namespace {
 
 const std::string kNoCounters =
     "\"counters\": {\"pauses\": 0, \"resumes\": 0, \"failed_pauses\": 0, \"failed_resumes\": 0, "
-    "\"copied_bytes\": 0, \"last_pause_seconds\": 0.000000, \"last_resume_seconds\": 0.000000, "
+    "\"copied_bytes\": 0, \"last_pause_seconds\": 0e-6, \"last_resume_seconds\": 0e-6, "
     "\"last_error_time\": 0, \"last_error\": \"\"}, ";
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -199,6 +199,52 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
           "\"the application's own (ncclMemAlloc)\": 5242880}}");
 }
 
+TEST_F(StatisticsTest, JsonWithDetailsHasAllFieldsByDeviceAndKind) {
+  release_shared();
+  ProcessFacts facts{42, 0, {}, 0, [](int) { return std::string("GPU-0"); }};
+  facts.host_capacity_bytes = 9;
+  facts.counters.last_pause = {
+      .total_ms = 1.5,
+      .wait_ms = 2,
+      .peers_ms = 3,
+      .move = {.copy_ms = 4, .memory_ms = 5, .copied_bytes = 6, .unchanged_bytes = 7},
+      .context_bytes = 8};
+  facts.counters.last_resume = {
+      .total_ms = 10, .peers_ms = 11, .move = {.copy_ms = 12, .memory_ms = 13, .copied_bytes = 14}};
+
+  const std::string json = statistics_json(take_statistics(registry_), facts);
+
+  EXPECT_TRUE(json.ends_with(
+      ", \"own\": ["
+      "{\"tag\": \"nccl\", \"device\": 0, \"kind\": \"keep\", \"objects\": 2, \"allocated_bytes\": "
+      "10485760, "
+      "\"resident_bytes\": 4194304, \"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
+      "\"fixed_bytes\": 0, "
+      "\"disk_bytes\": 0}, "
+      "{\"tag\": \"nccl\", \"device\": 1, \"kind\": \"persistent\", \"objects\": 1, "
+      "\"allocated_bytes\": 5242880, "
+      "\"resident_bytes\": 5242880, \"released_bytes\": 0, \"saved_bytes\": 0, \"fixed_bytes\": "
+      "5242880, "
+      "\"disk_bytes\": 0}, "
+      "{\"tag\": \"weights\", \"device\": 1, \"kind\": \"persistent\", \"objects\": 1, "
+      "\"allocated_bytes\": 3145728, "
+      "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, \"fixed_bytes\": "
+      "3145728, "
+      "\"disk_bytes\": 0}], "
+      "\"imports\": {\"objects\": 2, \"allocated_bytes\": 10485760, \"resident_bytes\": 8388608, "
+      "\"released_bytes\": 2097152, \"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0}, "
+      "\"driver\": {\"own\": 4, \"own_bytes\": 18874368, \"imported\": 2}, "
+      "\"times\": {\"host_capacity_bytes\": 9, \"pause_ms\": 1500000e-6, \"pause_wait_ms\": "
+      "2000000e-6, "
+      "\"pause_peers_ms\": 3000000e-6, \"pause_copy_ms\": 4000000e-6, \"pause_memory_ms\": "
+      "5000000e-6, "
+      "\"resume_ms\": 10000000e-6, \"resume_memory_ms\": 13000000e-6, \"resume_copy_ms\": "
+      "12000000e-6, "
+      "\"resume_peers_ms\": 11000000e-6, \"pause_copied_bytes\": 6, \"resume_copied_bytes\": 14, "
+      "\"pause_context_bytes\": 8, \"pause_unchanged_bytes\": 7}}"))
+      << json;
+}
+
 TEST(EmptyStatistics, SayZero) {
   Registry registry;
   const Statistics statistics = take_statistics(registry);
@@ -229,14 +275,21 @@ TEST(LargestStatistics, AreNotCut) {
   statistics.imports = {kMax, kMax, kMax, kMax, kMax, kMax, kMax};
   statistics.driver_objects = {kMax, kMax, 0};
 
-  const std::string json = statistics_json(statistics, {std::numeric_limits<int>::min(),
-                                                        std::numeric_limits<long>::min(),
-                                                        {{longest, "resuming"}},
-                                                        kMax,
-                                                        [](int) { return std::string(40, 'x'); }});
+  ProcessFacts facts{std::numeric_limits<int>::min(),
+                     std::numeric_limits<long>::min(),
+                     {{longest, "resuming"}},
+                     kMax,
+                     [](int) { return std::string(40, 'x'); }};
+  facts.host_capacity_bytes = kMax;
+  const MoveReport move{1e18, 1e18, kMax, kMax};
+  facts.counters.last_pause = facts.counters.last_resume = {1e18, 1e18, 1e18, move, kMax};
 
-  EXPECT_TRUE(json.ends_with("\"disk_bytes\": 18446744073709551615}], \"persistent\": {}}"))
+  const std::string json = statistics_json(statistics, facts);
+
+  EXPECT_NE(json.find("\"disk_bytes\": 18446744073709551615}], \"persistent\": {}, \"own\": "),
+            std::string::npos)
       << json;
+  EXPECT_TRUE(json.ends_with("\"pause_unchanged_bytes\": 18446744073709551615}}")) << json;
   EXPECT_NE(json.find("\"context_bytes\": 18446744073709551615, "), std::string::npos) << json;
 }
 

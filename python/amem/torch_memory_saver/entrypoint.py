@@ -3,7 +3,6 @@
 """torch_memory_saver.entrypoint, implemented by amem."""
 
 import contextlib
-import json
 import logging
 import os
 import sys
@@ -18,7 +17,7 @@ from ..library import require_library, why_off
 from ..session import pause as _pause
 from ..session import resume as _resume
 from ..session import resume_on_call, state, trim_host_memory
-from ..statistics import TagTotals
+from ..statistics import status
 from .binary_wrapper import BinaryWrapper, Functions
 from .config import DEFAULT_TAG, backup_of, is_on, set_backup_directory
 from .hooks.base import HOOK_MODES
@@ -27,12 +26,6 @@ from .preload import is_xpu
 _LOG = logging.getLogger("amem.torch_memory_saver")
 _NOT_TENSORS = ("nccl", "symmetric", "context")
 _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
-
-
-def _known() -> Dict[str, TagTotals]:
-    """The tags of this process and their memory."""
-    tags: Dict[str, TagTotals] = json.loads(require_library().amemGetStatus()).get("tags", {})
-    return tags
 
 
 def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
@@ -203,7 +196,7 @@ class TorchMemorySaver:
         self._ensure_initialized()
         if is_on("TMS_INIT_ENABLE") and tag in (None, DEFAULT_TAG):
             _refuse_expandable_segments()
-        known = _known()
+        known = status().get("tags", {})
         tags = _tags(tag, known)
         if tags:
             _pause(*tags)
@@ -223,7 +216,7 @@ class TorchMemorySaver:
     def resume(self, tag: Optional[str] = None) -> None:
         """Restores the memory with this tag, or of all tags."""
         functions = self._functions()
-        known = _known()
+        known = status().get("tags", {})
         tags = _tags(tag, known)
         # The memory with AMEM_TMS's tag may have been freed since its pause.
         nccl_with = amem_flags.torch_memory_saver()[1]
