@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Calls of the library's functions, with checked arguments."""
+"""Calls of functions of amem's libraries, with checked arguments."""
 
 import ctypes
 import json
 import operator
 import re
-from typing import Any, Optional, SupportsIndex, cast
+from typing import Any, NamedTuple, Optional
 
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .library import find_library, require_library
 
 _TAG = re.compile("[A-Za-z0-9_.:/-]{1,64}")
 TIMEOUT, OUT_OF_MEMORY = 100, 101  # amemError_t
-_SIGNED = (ctypes.c_int, ctypes.c_int64)
-_UNSIGNED = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
-_BITS = {kind: 8 * ctypes.sizeof(kind) for kind in _SIGNED + _UNSIGNED}
-_LIMITS = {k: (-(1 << bits - 1), (1 << bits - 1) - 1) if k in _SIGNED else (0, (1 << bits) - 1) for k, bits in _BITS.items()}
+_NO_INTEGERS = (ctypes.c_char_p, type(ctypes.byref(ctypes.c_int())))
+
+
+class Int(NamedTuple):
+    """For an `int`, an enum or a `uint32_t` of C. Other integers are unsigned, of 64 bits: sizes, times, addresses."""
+
+    value: object
+    kind: Any = ctypes.c_int
 
 
 def last_error() -> str:
@@ -25,22 +29,19 @@ def last_error() -> str:
     return "" if library is None else str(library.amemGetLastError(), "utf-8", "replace")
 
 
-def checked(value: object, kind: type, what: str) -> Any:
-    """`value` for a parameter of this ctypes type: ctypes cuts integers to size, and text at a NUL."""
-    if kind is ctypes.c_char_p and isinstance(value, bytes) and b"\0" in value:
-        raise AmemValueError(f"{what} is {value!r}, which contains a NUL character")
-    if kind not in _LIMITS:
-        return value  # text
-    if kind is ctypes.c_void_p and not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
-        return value  # NULL, or what byref() returns
+def in_c(argument: object, what: str) -> Any:
+    """An argument for a function of C, of which ctypes would cut integers to size: an integer, text of c_char_p, or byref()."""
+    if isinstance(argument, _NO_INTEGERS):
+        return argument
+    value, kind = argument if isinstance(argument, Int) else (argument, ctypes.c_uint64)
     try:
-        number = operator.index(cast(SupportsIndex, value))
+        number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise AmemTypeError(f"{what} is {value!r}, not an integer") from None
-    low, high = _LIMITS[kind]
-    if not low <= number <= high:
-        raise AmemValueError(f"{what} is {number}, not an integer from {low} to {high}")
-    return number
+    if kind(number).value != number:
+        least, values = (-(1 << 31) if kind is ctypes.c_int else 0), 1 << 8 * ctypes.sizeof(kind)
+        raise AmemValueError(f"{what} is {number}, not an integer from {least} to {least + values - 1}")
+    return kind(number)
 
 
 def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
@@ -51,8 +52,7 @@ def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
 def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> Any:
     """What a function of amem's library, or of another, returns."""
     function = getattr(library or require_library(), name)
-    pairs = zip(arguments, function.argtypes)
-    return function(*(checked(value, kind, f"{name}(): argument {i}") for i, (value, kind) in enumerate(pairs, 1)))
+    return function(*(in_c(argument, f"{name}(): argument {i}") for i, argument in enumerate(arguments, 1)))
 
 
 def _error_of(code: int, text: str) -> AmemError:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""amem's library in this process: loads and enables it, and declares its functions as amem.h does."""
+"""amem's library in this process: loads and enables it."""
 
 import ctypes
 import os
 from pathlib import Path
-from typing import Any, Callable, Literal, Mapping, Optional, Sequence, Tuple, Type, get_args
+from typing import Literal, Optional, Tuple, get_args
 
 from amem_flags import flag
 
@@ -15,56 +15,8 @@ from .installation import find_libraries, loaded_library
 
 State = Literal["active", "pausing", "paused", "resuming", "off"]  # amemState_t
 STATES: Tuple[State, ...] = get_args(State)
-
-
-class Range(ctypes.Structure):
-    """amemRange_t."""
-
-    _fields_ = [("pointer", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t)]
-
-
-# The result and the parameters of each function.
-Signatures = Mapping[str, Tuple[Any, Sequence[Any]]]
-_STRUCTURES = {"amemRange_t": Range}
-_SIGNATURES: Signatures = {
-    "ncclPause": (ctypes.c_int, [ctypes.c_void_p]),
-    "ncclResume": (ctypes.c_int, [ctypes.c_void_p]),
-    "ncclSetGroupID": (ctypes.c_int, [ctypes.c_int]),
-    "amemMalloc": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int]),
-    "amemFree": (ctypes.c_int, [ctypes.c_void_p]),
-    "amemBeginRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),
-    "amemEndRegion": (ctypes.c_int, []),
-    "amemSetProcessRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),
-    "amemOpenRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64)]),
-    "amemCloseRegion": (ctypes.c_int, [ctypes.c_uint64]),
-    "amemSetPool": (ctypes.c_int, [ctypes.c_int, ctypes.c_char_p, ctypes.c_int]),
-    "amemSetUnusedRanges": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t]),
-    "amemReadBackup": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
-    "amemGetBackup": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]),
-    "amemResumeOnCall": (ctypes.c_int, [ctypes.c_int]),
-    "amemRetainBackups": (ctypes.c_int, [ctypes.c_int]),
-    "amemSetBackupDirectory": (ctypes.c_int, [ctypes.c_char_p]),
-    "amemSetMemoryMargin": (ctypes.c_int, [ctypes.c_size_t]),
-    "amemPause": (ctypes.c_int, [ctypes.c_char_p]),
-    "amemResume": (ctypes.c_int, [ctypes.c_char_p]),
-    "amemPauseWithTimeout": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64]),
-    "amemResumeWithTimeout": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64]),
-    "amemResumeWait": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]),
-    "amemSwitch": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]),
-    "amemGetTagState": (ctypes.c_int, [ctypes.c_char_p]),
-    "amemGetStatus": (ctypes.c_char_p, []),
-    "amemPrepareHostMemory": (ctypes.c_int, [ctypes.c_uint64]),
-    "amemTrimHostMemory": (ctypes.c_int, [ctypes.POINTER(ctypes.c_uint64)]),
-    "amemEnable": (None, []),
-    "amemGetStructBytes": (ctypes.c_size_t, [ctypes.c_char_p]),
-    "amemGetInterposition": (ctypes.c_char_p, []),
-    "amemGetLastError": (ctypes.c_char_p, []),
-    "amemGetShortage": (ctypes.c_char_p, []),
-    "amemIsActive": (ctypes.c_int, []),
-    "amemSafePoint": (ctypes.c_int, []),
-    "amemWaitAtSafePoint": (ctypes.c_int, [ctypes.c_uint64]),
-    "amemGetVersion": (ctypes.c_char_p, []),
-}
+# What returns a text. All others return an int, but amemGetBackup() an address.
+_TEXTS = ("amemGetVersion", "amemGetStatus", "amemGetInterposition", "amemGetLastError", "amemGetShortage")
 
 _found: Optional[ctypes.CDLL] = None
 _problem = ""  # why amem could not be loaded
@@ -85,47 +37,6 @@ def _load() -> None:
 def _is_disabled() -> bool:
     """True with AMEM_ENABLE=0, or a value that is not readable."""
     return flag("AMEM_ENABLE") is False
-
-
-def _other_version(scope: ctypes.CDLL, problem: str) -> str:
-    """The error for a library that does not fit to this package."""
-    version = "of an unknown version"
-    if hasattr(scope, "amemGetVersion"):
-        scope.amemGetVersion.restype = ctypes.c_char_p
-        version = scope.amemGetVersion().decode("utf-8", "replace")
-    return (
-        f"the Python package amem {__version__} ({Path(__file__).parent}) does not fit to the library amem {version} "
-        f"({loaded_library() or 'not a file'}): {problem}; install the package and the library of the same version"
-    )
-
-
-def declare(scope: ctypes.CDLL, signatures: Signatures) -> str:
-    """Declares functions of a library. Returns why that is not possible, or ""."""
-    for name, (result, arguments) in signatures.items():
-        if not hasattr(scope, name):
-            return f"it has no {name}()"
-        function = getattr(scope, name)
-        function.restype = result
-        function.argtypes = arguments
-    return ""
-
-
-def compare_sizes(structures: Mapping[str, Type[ctypes.Structure]], size_of: Callable[[bytes], int]) -> str:
-    """Why structures of the library are not those here, or ""."""
-    for name, structure in structures.items():
-        size_bytes = size_of(name.encode())
-        if size_bytes != ctypes.sizeof(structure):
-            return f"{name} has {size_bytes} bytes, not {ctypes.sizeof(structure)}"
-    return ""
-
-
-def _declare(scope: ctypes.CDLL) -> str:
-    """Declares the functions above. Returns why that is not possible, or ""."""
-    problem = declare(scope, _SIGNATURES)
-    if not problem and scope.amemGetVersion().decode("utf-8", "replace") != __version__:
-        problem = "the versions differ"
-    problem = problem or compare_sizes(_STRUCTURES, scope.amemGetStructBytes)
-    return _other_version(scope, problem) if problem else ""
 
 
 def enable() -> None:
@@ -149,16 +60,23 @@ def enable() -> None:
 
 
 def find_library() -> Optional[ctypes.CDLL]:
-    """The process' global scope with the functions above, or None when amem is not in it, or of another version.
+    """The process' global scope with amem's functions, or None when amem is not in it, or of another version.
 
     Functions called through it run without Python's lock, so that other threads go on.
     """
     global _found, _problem
     if _found is None:
-        scope = ctypes.CDLL(None)
-        problem = _declare(scope)
-        if problem:
-            _problem = _problem or problem
+        scope, version = ctypes.CDLL(None), "of an unknown version"
+        if hasattr(scope, "amemGetVersion"):
+            for name in _TEXTS:
+                getattr(scope, name).restype = ctypes.c_char_p
+            scope.amemGetBackup.restype = ctypes.c_void_p
+            version = scope.amemGetVersion().decode("utf-8", "replace")
+        if version != __version__:
+            _problem = _problem or (
+                f"the Python package amem {__version__} ({Path(__file__).parent}) does not fit to the library amem {version} "
+                f"({loaded_library() or 'not a file'}): install the package and the library of the same version"
+            )
             return None
         _found = scope
     return _found

@@ -11,7 +11,7 @@ import threading
 from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional, Tuple
 
 from . import remaking, torch_checks, torch_pools
-from .calls import call, check_tensor, encoded, value_of
+from .calls import Int, call, check_tensor, encoded, value_of
 from .errors import AmemError, AmemTypeError, AmemValueError
 from .library import is_off
 from .torch_route import Route
@@ -51,8 +51,8 @@ class _Region:
         if self._opened and self._opened[-1] not in _of_context.get():
             raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
         number = ctypes.c_uint64(0)
-        tag = None if self._tag is None else encoded(self._tag)
-        call("amemOpenRegion", tag, self._kind, self._all_threads, ctypes.byref(number))
+        tag = ctypes.c_char_p(None if self._tag is None else encoded(self._tag))
+        call("amemOpenRegion", tag, Int(self._kind), Int(self._all_threads), ctypes.byref(number))
         self._number, self._process = number.value, os.getpid()
         try:
             self._route.start()
@@ -147,9 +147,10 @@ def set_backup_directory(path: str) -> None:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise AmemTypeError(f"the backup directory is a path, not {path!r}")
-    if path == "":
-        raise AmemValueError("the path of the backup directory is empty")
-    call("amemSetBackupDirectory", os.fsencode(path))
+    name = os.fsencode(path)
+    if not name or b"\0" in name:
+        raise AmemValueError(f"the path of the backup directory is {path!r}, which is empty or contains a NUL character")
+    call("amemSetBackupDirectory", ctypes.c_char_p(name))
 
 
 def disable() -> ContextManager[None]:

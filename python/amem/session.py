@@ -8,15 +8,15 @@ import math
 from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from . import remaking, torch_cache
-from .calls import call, encoded
+from .calls import Int, call, encoded
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory
 from .library import State, state_of
 from .statistics import status
 
 
-def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
-    """The tags as the library takes them: None for all."""
-    return b",".join(encoded(tag) for tag in tags) or None
+def _joined(tags: Tuple[str, ...]) -> ctypes.c_char_p:
+    """The tags as the library takes them: NULL for all."""
+    return ctypes.c_char_p(b",".join(encoded(tag) for tag in tags) or None)
 
 
 def _milliseconds(name: str, seconds: Optional[float], least: float) -> int:
@@ -33,14 +33,6 @@ def _milliseconds(name: str, seconds: Optional[float], least: float) -> int:
 
 def _timeout(seconds: Optional[float]) -> int:
     return _milliseconds("timeout", seconds, 0.001)
-
-
-def _call(name: str, selection: Optional[bytes], timeout_ms: int) -> None:
-    """A pause or resume. A timeout of 0 is that of AMEM_TIMEOUT_MS."""
-    if timeout_ms == 0:
-        call(name, selection)
-    else:
-        call(f"{name}WithTimeout", selection, timeout_ms)
 
 
 class Report(NamedTuple):
@@ -139,7 +131,7 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     selection, before = _joined(tags), status()
     known = set(tags) or set(before.get("tags", {}))
     with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
-        _call("amemPause", selection, _timeout(timeout))
+        call("amemPauseWithTimeout", selection, _timeout(timeout))
     remaking.note_paused()
     return _report(tags, before, "pause")
 
@@ -174,7 +166,7 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
     for is_last in (False, True):
         try:
             if wait is None:
-                _call("amemResume", selection, timeout_ms)
+                call("amemResumeWithTimeout", selection, timeout_ms)
             else:
                 call("amemResumeWait", selection, wait_ms, timeout_ms)
             break
@@ -209,7 +201,7 @@ def switch(
     remaking.note_paused()
     with torch_cache.unused_ranges({tag for tag in out if state(tag) == "active"}):
         try:
-            call("amemSwitch", *selections, wait_ms, timeout_ms)
+            call("amemSwitch", selections[0], selections[1], wait_ms, timeout_ms)
         except OutOfMemory as error:
             raise _with_own_memory(error) from None
     remaking.note_paused()
@@ -236,7 +228,7 @@ def resume_on_call(enable: bool = True) -> None:
     Other tags stay paused: such a call must not use their memory. AMEM_RESUME_ON_CALL=1 is the same from outside. Raises
     AmemError if amem is off.
     """
-    call("amemResumeOnCall", enable)
+    call("amemResumeOnCall", Int(enable))
 
 
 def set_group(group: int) -> None:
@@ -247,7 +239,7 @@ def set_group(group: int) -> None:
     """
     if isinstance(group, int) and -(1 << 31) <= group < 0:
         raise AmemValueError(f"a group is 0 or greater, not {group}")
-    call("ncclSetGroupID", group)
+    call("ncclSetGroupID", Int(group))
 
 
 def state(tag: str = "nccl") -> State:

@@ -9,7 +9,7 @@ import weakref
 from typing import Any, ClassVar, Dict, List, Literal, Optional, Sequence, Tuple
 
 from . import groups
-from .calls import check_tensor, checked
+from .calls import Int, check_tensor, in_c, value_of
 from .dlpack import DeviceBytes
 from .errors import AmemError, AmemValueError
 from .symmetric_library import AllGather, Group, SymmetricInfo, call, require_symmetric_library
@@ -64,8 +64,8 @@ class Buffer:
             return
         scope = require_symmetric_library()
         for handle in self._handles.values():
-            scope.amemSymmetricDestroy(handle)
-        scope.amemSymmetricFree(self.address)
+            value_of("amemSymmetricDestroy", handle, library=scope)
+        value_of("amemSymmetricFree", self.address, library=scope)
 
     def handle_of(self, group: groups.Group) -> "Handle":
         if group.name not in self._handles:
@@ -101,7 +101,7 @@ def _rendezvous(address: int, group: groups.Group) -> int:
             return 1
 
     handle = ctypes.c_void_p()
-    rank, world_size = (checked(getattr(group, name), ctypes.c_int, name) for name in ("rank", "world_size"))
+    rank, world_size = (in_c(Int(getattr(group, name)), name) for name in ("rank", "world_size"))
     ranks = Group(rank, world_size, AllGather(all_gather), None)
     try:
         call("amemSymmetricRendezvous", ctypes.byref(handle), address, ctypes.byref(ranks))
@@ -164,23 +164,23 @@ class Handle:
 
     def barrier(self, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
         """All ranks have reached this barrier. Timeouts: 0 is AMEM_GATE_TIMEOUT_MS."""
-        call("amemSymmetricBarrier", self._handle, channel, _stream(stream), timeout_ms)
+        call("amemSymmetricBarrier", self._handle, Int(channel), _stream(stream), timeout_ms)
 
     def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
-        call("amemSymmetricPutSignal", self._handle, dst_rank, channel, _stream(stream), timeout_ms)
+        call("amemSymmetricPutSignal", self._handle, Int(dst_rank), Int(channel), _stream(stream), timeout_ms)
 
     def wait_signal(
         self, src_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None
     ) -> None:
-        call("amemSymmetricWaitSignal", self._handle, src_rank, channel, _stream(stream), timeout_ms)
+        call("amemSymmetricWaitSignal", self._handle, Int(src_rank), Int(channel), _stream(stream), timeout_ms)
 
     def write_value32(self, address: int, value: int, *, stream: Optional[int] = None) -> None:
         """Writes a word of any rank's buffer or signal pad (cuStreamWriteValue32)."""
-        call("amemSymmetricWriteValue32", self._handle, address, value, _stream(stream))
+        call("amemSymmetricWriteValue32", self._handle, address, Int(value, ctypes.c_uint32), _stream(stream))
 
     def fill32(self, address: int, value: int, count: int, *, stream: Optional[int] = None) -> None:
         """Sets words of any rank's buffer or signal pad (cuMemsetD32Async)."""
-        call("amemSymmetricMemset32", self._handle, address, value, count, _stream(stream))
+        call("amemSymmetricMemset32", self._handle, address, Int(value, ctypes.c_uint32), count, _stream(stream))
 
     @staticmethod
     def stream_write_value32(tensor: Any, offset: int, val: int) -> Any:
@@ -208,26 +208,22 @@ class Handle:
     def all_reduce(
         self, output: int, offset_bytes: int, count: int, dtype: Any, algorithm: int = 0, stream: Optional[int] = None
     ) -> None:
-        arguments = (output, offset_bytes, count, _type(dtype), algorithm, _stream(stream))
-        call("amemSymmetricAllReduce", self._handle, *arguments)
+        call("amemSymmetricAllReduce", self._handle, output, offset_bytes, count, _type(dtype), Int(algorithm), _stream(stream))
 
     def all_gather(
         self, output: int, offset_bytes: int, size_bytes: int, engine: Engine = "kernels", stream: Optional[int] = None
     ) -> None:
-        arguments = (output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
-        call("amemSymmetricAllGather", self._handle, *arguments)
+        call("amemSymmetricAllGather", self._handle, output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
 
     def multimem_all_gather(
         self, input_address: int, offset_bytes: int, size_bytes: int, stream: Optional[int] = None
     ) -> None:
-        arguments = (input_address, offset_bytes, size_bytes, _stream(stream))
-        call("amemSymmetricMultimemAllGather", self._handle, *arguments)
+        call("amemSymmetricMultimemAllGather", self._handle, input_address, offset_bytes, size_bytes, _stream(stream))
 
     def all_to_all(
         self, output: int, offset_bytes: int, size_bytes: int, engine: Engine = "kernels", stream: Optional[int] = None
     ) -> None:
-        arguments = (output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
-        call("amemSymmetricAllToAll", self._handle, *arguments)
+        call("amemSymmetricAllToAll", self._handle, output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
 
     def reduce_scatter(
         self,
@@ -239,8 +235,8 @@ class Handle:
         scratch: int = 0,
         stream: Optional[int] = None,
     ) -> None:
-        arguments = (output, offset_bytes, count, _type(dtype), _engine(engine), scratch, _stream(stream))
-        call("amemSymmetricReduceScatter", self._handle, *arguments)
+        handle, queue = self._handle, _stream(stream)
+        call("amemSymmetricReduceScatter", handle, output, offset_bytes, count, _type(dtype), _engine(engine), scratch, queue)
 
 
 def _words(tensor: Any, offset: int, count: int) -> Tuple[Handle, int]:
@@ -266,14 +262,14 @@ def _words(tensor: Any, offset: int, count: int) -> Tuple[Handle, int]:
     raise AmemError("the tensor is not in a buffer or signal pad of a handle: call rendezvous() first")
 
 
-def _type(dtype: Any) -> int:
+def _type(dtype: Any) -> Int:
     name = str(dtype).rsplit(".", maxsplit=1)[-1]
     if name not in _TYPES:
         raise AmemValueError(f"{dtype} cannot be reduced; these can: {', '.join(_TYPES)}")
-    return _TYPES[name]
+    return Int(_TYPES[name])
 
 
-def _engine(name: Engine) -> int:
+def _engine(name: Engine) -> Int:
     if name not in tuple(ENGINES):
         raise AmemValueError(f"there is no engine {name!r}, only {' and '.join(ENGINES)}")
-    return ENGINES[name]
+    return Int(ENGINES[name])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""libamem_symmetric.so, beside amem's library: loads it, and declares its functions as amem/symmetric.h does."""
+"""libamem_symmetric.so, beside amem's library: loads it, and has its structures as amem/symmetric.h has them."""
 
 import ctypes
 import functools
@@ -8,7 +8,7 @@ import functools
 from . import calls
 from .errors import AmemError
 from .installation import loaded_library
-from .library import Signatures, compare_sizes, declare, require_library
+from .library import require_library
 
 AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
@@ -41,43 +41,6 @@ class SymmetricInfo(ctypes.Structure):
     ]
 
 
-_STRUCTURES = {"amemGroup_t": Group, "amemSymmetricInfo_t": SymmetricInfo}
-# Parameters that functions of symmetric memory have in common.
-_INTO_OUTPUT = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]  # handle, output, offset, size
-_SIGNAL = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64]
-_SIGNATURES: Signatures = {
-    "amemSymmetricMalloc": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t]),
-    "amemSymmetricFree": (ctypes.c_int, [ctypes.c_void_p]),
-    "amemSymmetricRendezvous": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
-    "amemSymmetricDestroy": (ctypes.c_int, [ctypes.c_void_p]),
-    "amemSymmetricGetInfo": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(SymmetricInfo)]),
-    "amemSymmetricSetSignalPadSize": (ctypes.c_int, [ctypes.c_size_t]),
-    "amemSymmetricGetSignalPadSize": (ctypes.c_size_t, []),
-    "amemSymmetricGetError": (ctypes.c_int, [ctypes.c_void_p]),
-    "amemSymmetricBarrier": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64]),
-    "amemSymmetricPutSignal": (ctypes.c_int, _SIGNAL),
-    "amemSymmetricWaitSignal": (ctypes.c_int, _SIGNAL),
-    "amemSymmetricWriteValue32": (
-        ctypes.c_int,
-        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p],
-    ),
-    "amemSymmetricMemset32": (
-        ctypes.c_int,
-        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p],
-    ),
-    "amemSymmetricClearSignalPad": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p]),
-    "amemSymmetricAllReduce": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]),
-    "amemSymmetricAllGather": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_void_p]),
-    "amemSymmetricMultimemAllGather": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_void_p]),
-    "amemSymmetricAllToAll": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_void_p]),
-    "amemSymmetricReduceScatter": (
-        ctypes.c_int,
-        _INTO_OUTPUT + [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p],
-    ),
-    "amemSymmetricGetStructBytes": (ctypes.c_size_t, [ctypes.c_char_p]),
-}
-
-
 @functools.lru_cache(maxsize=None)
 def _load() -> ctypes.CDLL:
     beside = loaded_library()
@@ -86,14 +49,14 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise AmemError(f"symmetric memory is not installed with {beside or 'amem'}: {error}") from None
-    problem = declare(library, _SIGNATURES) or compare_sizes(_STRUCTURES, library.amemSymmetricGetStructBytes)
-    if problem:
-        raise AmemError(f"{path} does not fit to the Python package amem ({problem}): install both of the same version")
+    for name, structure in ((b"amemGroup_t", Group), (b"amemSymmetricInfo_t", SymmetricInfo)):
+        if library.amemSymmetricGetStructBytes(name) != ctypes.sizeof(structure):
+            raise AmemError(f"{path} does not fit to the Python package amem: install both of the same version")
     return library
 
 
 def require_symmetric_library() -> ctypes.CDLL:
-    """The library with the functions above. Raises AmemError when it or amem is not in this process."""
+    """The library. Raises AmemError when it or amem is not in this process."""
     require_library()
     return _load()
 

@@ -3,12 +3,12 @@
 """What a pause and a resume ask and want from PyTorch's caching allocator."""
 
 import contextlib
+import ctypes
 import threading
 from typing import Dict, Iterator, List, Set
 
 from . import torch_pools
 from .calls import call
-from .library import Range
 from .torch_checks import torch_with_cuda
 
 _DISCARDED = (1, 4)  # of amemKind_t: no contents to keep
@@ -25,16 +25,16 @@ def unused_ranges(tags: Set[str]) -> Iterator[None]:
         yield
         return
     try:
-        call("amemSetUnusedRanges", None, 0)
+        call("amemSetUnusedRanges", 0, 0)
         segments = torch_pools.unused_segments(torch, lambda owner: owner.tag in tags and owner.kind not in _DISCARDED)
         blocks = [block for segment in segments for block in segment["blocks"]]
-        ranges = [Range(block["address"], block["size"]) for block in blocks if block["state"] == "inactive"]
+        ranges = [number for block in blocks if block["state"] == "inactive" for number in (block["address"], block["size"])]
         if ranges:
-            call("amemSetUnusedRanges", (Range * len(ranges))(*ranges), len(ranges))
+            call("amemSetUnusedRanges", ctypes.byref((ctypes.c_uint64 * len(ranges))(*ranges)), len(ranges) // 2)  # amemRange_t
         yield
     finally:
         try:
-            call("amemSetUnusedRanges", None, 0)
+            call("amemSetUnusedRanges", 0, 0)
         finally:
             _mutex.release()
 

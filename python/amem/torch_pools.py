@@ -10,7 +10,7 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import torch_order
-from .calls import call
+from .calls import Int, call
 from .errors import AmemError
 from .library import state_of
 from .torch_checks import EMPTY_CACHE
@@ -87,7 +87,7 @@ def _allocator(torch: Any, tag: str, kind: int) -> Any:
             number = len(_allocators)
             if number == _ALLOCATORS:
                 raise AmemError(f"a process has at most {_ALLOCATORS} tags for memory of PyTorch")
-            call("amemSetPool", number, tag.encode(), kind)
+            call("amemSetPool", Int(number), ctypes.c_char_p(tag.encode()), Int(kind))
             name = f"amemPoolAllocate{number:02x}"
             _allocators[tag, kind] = torch.cuda.memory.CUDAPluggableAllocator(None, name, "amemPoolFree")
         return _allocators[tag, kind].allocator()

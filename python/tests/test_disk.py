@@ -144,7 +144,7 @@ late = attempt(amem.resume, "weights", timeout=0.001)
 print("stays paused" in late, amem.state("weights"), attempt(amem.pause, "weights"))
 late = attempt(amem.resume, "weights", timeout=0.001)
 data = (ctypes.c_ubyte * 100)()
-print(amem.library.require_library().amemReadBackup(data, pointers[3] + 10, ctypes.c_size_t(100)), set(data))
+print(amem.calls.value_of("amemReadBackup", ctypes.byref(data), pointers[3] + 10, 100), set(data))
 user.user_free(pointers.pop(0))
 print(attempt(amem.resume, "weights"), contents(pointers, 80))
 """
@@ -160,7 +160,7 @@ links = {number: os.readlink(f"/proc/self/fd/{number}") for number in os.listdir
 [file] = [int(number) for number, path in links.items() if os.path.dirname(path) == directory]
 os.pwrite(file, b"x", 5 * MIB)
 print(attempt(amem.resume, "weights"))
-print(amem.state("weights"), amem.library.require_library().amemReadBackup((ctypes.c_ubyte * 9)(), pointers[1] + MIB, ctypes.c_size_t(9)))
+print(amem.state("weights"), amem.calls.value_of("amemReadBackup", ctypes.byref((ctypes.c_ubyte * 9)()), pointers[1] + MIB, 9))
 os.pwrite(file, b"\\2", 5 * MIB)
 print(attempt(amem.resume, "weights"), contents(pointers, 4))
 """
@@ -182,7 +182,8 @@ print(attempt(amem.pause, timeout=0.5), attempt(amem.resume, timeout=86400))
 with amem.paused(timeout=3):
     print(amem.state())
 library = amem.library.require_library()
-print(library.amemPauseWithTimeout(None, 86400001), library.amemPauseWithTimeout(None, 86400000), library.amemResumeWithTimeout(None, 0))
+print(library.amemPauseWithTimeout(None, ctypes.c_uint64(86400001)), library.amemPauseWithTimeout(None, ctypes.c_uint64(86400000)),
+      library.amemResumeWithTimeout(None, ctypes.c_uint64(0)))
 """
     found = run(code)
     for line in found[:7]:

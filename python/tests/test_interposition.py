@@ -136,11 +136,11 @@ def test_processes_that_cannot_meet_are_told_once(build: Build) -> None:
 import ctypes
 import amem
 from nccl_job import Floats
-from amem.calls import call
+from amem.calls import Int, call
 Floats(0)
 pointers = [ctypes.c_void_p() for _ in range(3)]
 for pointer in pointers:
-    call("amemMalloc", ctypes.byref(pointer), 1 << 20, b"weights", 0)
+    call("amemMalloc", ctypes.byref(pointer), 1 << 20, ctypes.c_char_p(b"weights"), Int(0))
 """
     done = subprocess.run(
         ["unshare", *user, "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$@"', "sh"]

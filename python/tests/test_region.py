@@ -306,9 +306,8 @@ with amem.region("weights", backup="disk"):
 fill(kept, 7)
 amem.pause("weights")
 print(totals("weights")["disk_bytes"] // MIB, totals("weights")["saved_bytes"])
-library = amem.library.require_library()
 data = (ctypes.c_ubyte * 5000)()
-print(library.amemReadBackup(data, kept + 4000, c_size_t(5000)), set(data), library.amemGetBackup(kept, c_size_t(8)))
+print(amem.calls.value_of("amemReadBackup", ctypes.byref(data), kept + 4000, 5000), set(data), amem.calls.value_of("amemGetBackup", kept, 8))
 amem.resume("weights")
 print(read(kept))
 """ % (str(tmp_path / "none"), str(tmp_path))
@@ -364,7 +363,7 @@ with amem.region("weights"):
 library = amem.library.require_library()
 def backup(pointer):
     data = (ctypes.c_ubyte * 100)(*[1] * 100)
-    return set(data) if library.amemReadBackup(data, pointer, c_size_t(100)) == 0 else "none"
+    return set(data) if amem.calls.value_of("amemReadBackup", ctypes.byref(data), pointer, 100) == 0 else "none"
 fill(zero, 0)
 for retain in (1, 0):
     library.amemRetainBackups(retain)

@@ -15,11 +15,12 @@ allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups 
 """
 
 import contextlib
+import ctypes
 import importlib
 import sys
 
 from .. import regions
-from ..calls import call, encoded
+from ..calls import Int, call, encoded
 from ..errors import AmemError
 from ..session import enabled
 from . import memory_in_use as testing_utils
@@ -35,7 +36,7 @@ _SUBMODULES = ("binary_wrapper", "entrypoint", "hooks", "hooks.base", "hooks.mod
 torch_memory_saver = TorchMemorySaver()
 if is_on("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import this too
     _backup = backup_of(is_on("TMS_INIT_ENABLE_CPU_BACKUP"), is_on("TMS_INIT_ENABLE_DISK_BACKUP"))
-    call("amemSetProcessRegion", encoded(DEFAULT_TAG), regions.kind_of(_backup))
+    call("amemSetProcessRegion", ctypes.c_char_p(encoded(DEFAULT_TAG)), Int(regions.kind_of(_backup)))
 if enabled():
     with contextlib.suppress(AmemError):  # the first call says why
         torch_memory_saver._ensure_initialized()

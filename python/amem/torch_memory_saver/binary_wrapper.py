@@ -10,9 +10,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
-from ..calls import call, encoded, value_of
+from ..calls import Int, call, encoded, value_of
 from ..errors import AmemError
-from ..library import require_library
 from ..regions import kind_of
 from .config import Settings, ThreadConfig, ThreadConfigs, is_on
 from .preload import get_binary_path_from_package
@@ -79,7 +78,7 @@ class Functions:
         return self._retain
 
     def tms_set_retain_cpu_backup(self, value: bool) -> None:
-        call("amemRetainBackups", value)
+        call("amemRetainBackups", Int(value))
         self._retain = bool(value)
 
     def set_memory_margin_bytes(self, value: int) -> None:
@@ -91,7 +90,7 @@ class Functions:
         address: Optional[int] = value_of("amemGetBackup", pointer, size)
         if address is None:  # on disk, or with pages that are all zero
             copy = ctypes.create_string_buffer(size)
-            if value_of("amemReadBackup", copy, pointer, size) != 0:
+            if value_of("amemReadBackup", ctypes.byref(copy), pointer, size) != 0:
                 return None
             kept = self.copies.setdefault((pointer, size), copy)
             if kept is not copy:  # of this pause, or of an earlier one
@@ -101,9 +100,9 @@ class Functions:
 
     def drop_copies(self) -> None:
         """Of memory that has no saved contents any more."""
-        byte = ctypes.create_string_buffer(1)
+        byte = ctypes.c_char()
         for pointer, size in list(self.copies):
-            if require_library().amemReadBackup(byte, pointer, 1) != 0:
+            if value_of("amemReadBackup", ctypes.byref(byte), pointer, 1) != 0:
                 del self.copies[pointer, size]
 
     def tms_torch_malloc(self, size: int, device: int, stream: Any) -> Optional[int]:
@@ -111,11 +110,11 @@ class Functions:
         region, pointer = self.config.settings.region(), ctypes.c_void_p()
         if region is None:
             raise AmemError("tms_torch_malloc() needs a region: this thread has none")
-        call("amemMalloc", ctypes.byref(pointer), size, encoded(region[0]), kind_of(region[1]))
+        call("amemMalloc", ctypes.byref(pointer), size, ctypes.c_char_p(encoded(region[0])), Int(kind_of(region[1])))
         return pointer.value
 
     def tms_torch_free(self, pointer: int, size: int, device: int, stream: Any) -> None:
-        call("amemFree", pointer)
+        call("amemFree", pointer or 0)
 
     def tms_pause(self, tag: Optional[bytes]) -> int:
         self._saver.pause(tag.decode() if tag else None)

@@ -11,7 +11,6 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, NamedTuple, Op
 from amem_flags import flag
 
 from .. import regions
-from ..calls import call
 
 DEFAULT_TAG = "default"
 
@@ -41,7 +40,7 @@ def set_backup_directory(path: str) -> None:
     global _has_backup_directory
     with contextlib.suppress(OSError):  # the next line says what is wrong with it
         os.makedirs(path, exist_ok=True)
-    call("amemSetBackupDirectory", os.fsencode(os.path.join(path, "tms_XXXXXX")))
+    regions.set_backup_directory(os.path.join(path, "tms_XXXXXX"))
     _has_backup_directory = True
 
 

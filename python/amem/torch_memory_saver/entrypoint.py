@@ -3,6 +3,7 @@
 """torch_memory_saver.entrypoint, implemented by amem."""
 
 import contextlib
+import ctypes
 import logging
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 import amem_flags
 
 from .. import regions, torch_cache
-from ..calls import call, encoded
+from ..calls import Int, call, encoded
 from ..errors import AmemError
 from ..library import require_library, why_off
 from ..session import pause as _pause
@@ -93,7 +94,7 @@ class _TorchMemorySaverImpl:
         if cpu_backup_backend:
             values["cpu_backup_backend"] = cpu_backup_backend
         backup = backup_of(enable_cpu_backup, enable_disk_backup)
-        call("amemBeginRegion", encoded(tag), regions.kind_of(backup))
+        call("amemBeginRegion", ctypes.c_char_p(encoded(tag)), Int(regions.kind_of(backup)))
         try:
             with functions.config.within(interesting=True, **values):
                 yield
