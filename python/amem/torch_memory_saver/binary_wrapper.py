@@ -8,45 +8,70 @@ import ctypes
 import functools
 import logging
 import os
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from ..calls import Int, call, encoded, value_of
 from ..errors import AmemError
 from ..regions import kind_of
-from .config import Settings, ThreadConfig, ThreadConfigs, is_on
+from .config import Settings, ThreadConfig, is_on
 from .preload import get_binary_path_from_package
 
 if TYPE_CHECKING:
     from .entrypoint import TorchMemorySaver
 
 _LOG = logging.getLogger("amem.torch_memory_saver")
-# Of a thread: the names in torch_memory_saver's functions, and those in its Settings.
-_SETTINGS = {
-    "current_tag": "tag",
-    "interesting_region": "interesting",
-    "enable_cpu_backup": "cpu_backup",
-    "enable_disk_backup": "disk_backup",
-    "cpu_backup_backend": "cpu_backup_backend",
-}
 _Implementation = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)
 _TAKE_TEXT = ("pause", "resume", "set_current_tag", "set_cpu_backup_backend", "set_disk_backup_dir")
 
 
-class Functions:
-    """Each raises AmemError if it fails."""
+class Cdll:
+    """As ctypes.CDLL of the library, whose functions programs give signatures. It also finds those of the CUDA runtime."""
 
-    def __init__(self, saver: "TorchMemorySaver", library: ctypes.CDLL) -> None:
-        self._saver = saver
-        self._library = library
-        library.amem_tms_set_memory.argtypes = [ctypes.c_char_p, ctypes.c_int]
-        library.tms_torch_malloc.restype = ctypes.c_void_p
-        self.configs = ThreadConfigs(self._set_memory)
+    def __init__(self, functions: "BinaryWrapper") -> None:
+        self._functions = functions
+        self._process = ctypes.CDLL(None)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(self._functions, name, None)
+        function = getattr(self._process, name) if function is None else functools.partial(function)
+        setattr(self, name, function)
+        return function
+
+
+class BinaryWrapper:
+    """Loads the library, so that the whole process finds its functions. Each raises AmemError here if it fails."""
+
+    def __init__(self, saver: "TorchMemorySaver") -> None:
+        self._library = library = ctypes.CDLL(
+            str(get_binary_path_from_package("torch_memory_saver_hook_mode_preload")), ctypes.RTLD_GLOBAL
+        )
+        found = ctypes.cast(ctypes.CDLL(None).tms_pause, ctypes.c_void_p).value
+        if found != ctypes.cast(library.tms_pause, ctypes.c_void_p).value:
+            raise AmemError(
+                "torch_memory_saver's own library is in this process and allocates its memory, which amem does not "
+                "pause: remove it from LD_PRELOAD"
+            )
+        self._saver, self.cdll = saver, Cdll(self)
+        self._of_thread = threading.local()
+        self._of_native_threads: Dict[str, ThreadConfig] = {}
         self.copies: Dict[Tuple[int, int], Any] = {}  # what tms_get_cpu_backup_pointer() has returned
+        library.amem_tms_set_memory.argtypes = [ctypes.c_char_p, ctypes.c_int]
         self.tms_set_retain_cpu_backup(is_on("TMS_RETAIN_CPU_BACKUP"))
+        self._from_c = _Implementation(self._call)
+        library.amem_tms_implement(self._from_c)
+        atexit.register(library.amem_tms_implement, None)
 
     @property
     def config(self) -> ThreadConfig:
-        return self.configs.current()
+        """Of the calling thread."""
+        owner: Dict[str, ThreadConfig] = vars(self._of_thread)
+        key = "config"
+        if isinstance(threading.current_thread(), threading._DummyThread):  # Python keeps no data between its calls
+            owner, key = self._of_native_threads, str(threading.get_ident())
+        if key not in owner:
+            owner[key] = ThreadConfig(self._set_memory)
+        return owner[key]
 
     def _set_memory(self, settings: Settings) -> None:
         """What PyTorch's pools get from tms_torch_malloc() in this thread."""
@@ -55,8 +80,8 @@ class Functions:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """tms_get_X and tms_set_X, for X of a thread's settings."""
-        field = _SETTINGS.get(name[len("tms_get_") :]) if name.startswith(("tms_get_", "tms_set_")) else None
-        if field is None:
+        field = name[len("tms_get_") :]
+        if not name.startswith(("tms_get_", "tms_set_")) or field not in Settings._fields:
             raise AttributeError(name)
 
         def get() -> Any:
@@ -65,7 +90,7 @@ class Functions:
 
         def set_to(value: Any) -> None:
             value = value.decode() if isinstance(value, bytes) else value
-            if field == "tag":
+            if field == "current_tag":
                 encoded(value)
             self.config.set(self.config.settings._replace(**{field: value}))
 
@@ -124,38 +149,6 @@ class Functions:
         self._saver.resume(tag.decode() if tag else None)
         return 0
 
-
-class Cdll:
-    """As ctypes.CDLL of the library, whose functions programs give signatures. It also finds those of the CUDA runtime."""
-
-    def __init__(self, functions: Functions) -> None:
-        self._functions = functions
-        self._process = ctypes.CDLL(None)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = getattr(self._functions, name, None)
-        function = getattr(self._process, name) if function is None else functools.partial(function)
-        setattr(self, name, function)
-        return function
-
-
-class BinaryWrapper:
-    """Loads the library, so that the whole process finds its functions."""
-
-    def __init__(self, saver: "TorchMemorySaver") -> None:
-        library = ctypes.CDLL(str(get_binary_path_from_package("torch_memory_saver_hook_mode_preload")), ctypes.RTLD_GLOBAL)
-        found = ctypes.cast(ctypes.CDLL(None).tms_pause, ctypes.c_void_p).value
-        if found != ctypes.cast(library.tms_pause, ctypes.c_void_p).value:
-            raise AmemError(
-                "torch_memory_saver's own library is in this process and allocates its memory, which amem does not "
-                "pause: remove it from LD_PRELOAD"
-            )
-        self.functions = Functions(saver, library)
-        self.cdll = Cdll(self.functions)
-        self._from_c = _Implementation(self._call)
-        library.amem_tms_implement(self._from_c)
-        atexit.register(library.amem_tms_implement, None)
-
     def set_config(
         self,
         *,
@@ -166,13 +159,13 @@ class BinaryWrapper:
         enable_disk_backup: bool = False,
     ) -> None:
         """The settings of the calling thread."""
-        config = self.functions.config
+        config = self.config
         backend = cpu_backup_backend or config.settings.cpu_backup_backend
         config.set(Settings(tag, interesting_region, enable_cpu_backup, enable_disk_backup, backend))
 
     def _call(self, name: bytes, pointer: Optional[int], value: int) -> int:
         """A function of the library. Returns 1 if it fails, with an error in the log."""
-        function, words = getattr(self.functions, name.decode()), name.decode().partition("_")[2]
+        function, words = getattr(self, name.decode()), name.decode().partition("_")[2]
         arguments: Tuple[Any, ...] = (value,)
         if words.startswith("get_"):
             arguments = (pointer, value) if words == "get_cpu_backup_pointer" else ()
@@ -185,5 +178,5 @@ class BinaryWrapper:
             return 1
         if not isinstance(result, bytes):
             return int(result or 0)
-        text = self.functions.config.returned[name] = ctypes.create_string_buffer(result)
+        text = self.config.returned[name] = ctypes.create_string_buffer(result)
         return ctypes.addressof(text)

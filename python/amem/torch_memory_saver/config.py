@@ -5,12 +5,12 @@
 import contextlib
 import os
 import tempfile
-import threading
-from typing import Any, Callable, ContextManager, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
 from amem_flags import flag
 
 from .. import regions
+from ..library import is_off
 
 DEFAULT_TAG = "default"
 
@@ -22,16 +22,9 @@ def is_on(name: str) -> bool:
 
 def backup_of(cpu_backup: bool, disk_backup: bool) -> Optional[regions.Backup]:
     """The backup of a region. The original keeps contents on disk in files below /tmp by default."""
-    if disk_backup and not cpu_backup:
-        _need_backup_directory()
-    return "host" if cpu_backup else "disk" if disk_backup else None
-
-
-def _need_backup_directory() -> None:
-    global _has_backup_directory
-    if not _has_backup_directory and not os.environ.get("AMEM_BACKUP_DIR"):
+    if disk_backup and not (cpu_backup or _has_backup_directory or os.environ.get("AMEM_BACKUP_DIR") or is_off()):
         set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
-    _has_backup_directory = True
+    return "host" if cpu_backup else "disk" if disk_backup else None
 
 
 def set_backup_directory(path: str) -> None:
@@ -48,17 +41,18 @@ _has_backup_directory = False
 
 
 class Settings(NamedTuple):
-    """What the functions tms_set_... set for a thread."""
+    """What the functions tms_set_... set for a thread, by their names."""
 
-    tag: str
-    interesting: bool
-    cpu_backup: bool
-    disk_backup: bool
+    current_tag: str
+    interesting_region: bool
+    enable_cpu_backup: bool
+    enable_disk_backup: bool
     cpu_backup_backend: str
 
     def region(self) -> Optional[Tuple[str, Optional[regions.Backup]]]:
         """The tag and the backup of memory that the thread allocates; None if it has no tag."""
-        return (self.tag, backup_of(self.cpu_backup, self.disk_backup)) if self.interesting else None
+        backup = backup_of(self.enable_cpu_backup, self.enable_disk_backup)
+        return (self.current_tag, backup) if self.interesting_region else None
 
 
 class ThreadConfig:
@@ -71,55 +65,31 @@ class ThreadConfig:
         self.returned: Dict[bytes, Any] = {}  # memory of texts that C functions have returned
         self._changed = changed
         self._opened = self.settings  # of the region
-        self._inner: Optional[ContextManager[None]] = None
+        self._inner = contextlib.ExitStack()
         changed(self.settings)
-
-    def _close(self) -> None:
-        if self._inner is not None:
-            self._inner.__exit__(None, None, None)
-        self._inner = None
 
     def set(self, wanted: Settings) -> None:
         """Raises AmemError if there can be no such region; then the settings are those of the open one."""
         region = wanted.region()
         if region != self.settings.region():
-            self._close()
+            self._inner.close()
             self.settings = self._opened
             if region != self._opened.region():
                 inner = regions.disable() if region is None else regions.region(region[0], backup=region[1])
-                inner.__enter__()
-                self._inner = inner
+                self._inner.enter_context(inner)
         self.settings = wanted
         self._changed(wanted)
 
     @contextlib.contextmanager
-    def within(self, **values: Any) -> Iterator[None]:
+    def within(self, settings: Settings) -> Iterator[None]:
         """In a region of this thread that has these settings."""
         before = self.settings, self._opened, self._inner
-        self.settings = self._opened = self.settings._replace(**values)
-        self._inner = None
-        self._changed(self.settings)
+        self.settings = self._opened = settings
+        self._inner = contextlib.ExitStack()
+        self._changed(settings)
         try:
             yield
         finally:
-            self._close()
+            self._inner.close()
             self.settings, self._opened, self._inner = before
             self._changed(self.settings)
-
-
-class ThreadConfigs:
-    """Of all threads."""
-
-    def __init__(self, changed: Callable[[Settings], None]) -> None:
-        self._changed = changed
-        self._local = threading.local()
-        self._of_native_threads: Dict[str, ThreadConfig] = {}  # Python keeps no data between their calls
-
-    def current(self) -> ThreadConfig:
-        if isinstance(threading.current_thread(), threading._DummyThread):
-            owner, key = self._of_native_threads, str(threading.get_ident())
-        else:
-            owner, key = vars(self._local), "config"
-        if key not in owner:
-            owner[key] = ThreadConfig(self._changed)
-        return owner[key]

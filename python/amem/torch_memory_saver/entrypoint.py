@@ -7,7 +7,7 @@ import ctypes
 import logging
 import os
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import amem_flags
 
@@ -19,8 +19,8 @@ from ..session import pause as _pause
 from ..session import resume as _resume
 from ..session import resume_on_call, state, trim_host_memory
 from ..statistics import status
-from .binary_wrapper import BinaryWrapper, Functions
-from .config import DEFAULT_TAG, backup_of, is_on, set_backup_directory
+from .binary_wrapper import BinaryWrapper
+from .config import DEFAULT_TAG, Settings, backup_of, is_on, set_backup_directory
 from .hooks.base import HOOK_MODES
 from .preload import is_xpu
 
@@ -31,8 +31,6 @@ _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
 
 def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
     """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
-    if tag:
-        encoded(tag)
     return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
 
 
@@ -89,14 +87,10 @@ class _TorchMemorySaverImpl:
         enable_disk_backup: bool = False,
     ) -> Iterator[None]:
         """cudaMalloc() of the block has the tag, but PyTorch allocates from no other pool."""
-        functions = self._binary_wrapper.functions
-        values = {"tag": tag, "cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup}
-        if cpu_backup_backend:
-            values["cpu_backup_backend"] = cpu_backup_backend
-        backup = backup_of(enable_cpu_backup, enable_disk_backup)
+        backup, backups = backup_of(enable_cpu_backup, enable_disk_backup), (enable_cpu_backup, enable_disk_backup)
         call("amemBeginRegion", ctypes.c_char_p(encoded(tag)), Int(regions.kind_of(backup)))
         try:
-            with functions.config.within(interesting=True, **values):
+            with self._saver._configured(tag, *backups, cpu_backup_backend):
                 yield
         finally:
             call("amemEndRegion")
@@ -125,15 +119,22 @@ class TorchMemorySaver:
             os.register_at_fork(after_in_child=lambda: setattr(self, "_impl", None))  # amem is inactive there
         return self._impl
 
-    def _functions(self) -> Functions:
-        return self._ensure_initialized()._binary_wrapper.functions
+    def _functions(self) -> BinaryWrapper:
+        return self._ensure_initialized()._binary_wrapper
 
-    def _backend(self, cpu: bool, backend: Optional[str]) -> str:
-        """The backend of a region. Host memory of "mmap" is returned when it is not needed."""
-        _check_backend(cpu, backend)
-        backend = backend or self._functions().config.settings.cpu_backup_backend
-        self._returns_host_memory |= cpu and backend == "mmap"
-        return backend
+    def _configured(
+        self, tag: Optional[str], cpu: bool = False, disk: bool = False, backend: Optional[str] = None
+    ) -> ContextManager[None]:
+        """The settings of the thread in a region; without a tag, memory is not paused."""
+        if not self._has_effect():
+            return contextlib.nullcontext()
+        config = self._functions().config
+        settings = config.settings._replace(interesting_region=False)
+        if tag is not None:
+            settings = Settings(tag, True, cpu, disk, backend or config.settings.cpu_backup_backend)
+            # Host memory of "mmap" is returned when it is not needed.
+            self._returns_host_memory |= cpu and settings.cpu_backup_backend == "mmap"
+        return config.within(settings)
 
     @contextlib.contextmanager
     def region(
@@ -145,17 +146,11 @@ class TorchMemorySaver:
     ) -> Iterator[None]:
         """Memory that is allocated in the block has the tag. Contents are kept with one of the backups. Without a CUDA driver
         and with AMEM_ENABLE=0 it has no effect, with a warning."""
-        encoded(tag)
         _check_backend(enable_cpu_backup, cpu_backup_backend)
-        if not self._has_effect():
-            yield
-            return
         if enable_cpu_backup and enable_disk_backup:
             raise ValueError("enable_cpu_backup and enable_disk_backup exclude each other")
-        backend = self._backend(enable_cpu_backup, cpu_backup_backend)
-        values = {"cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup, "cpu_backup_backend": backend}
         region = regions.region(tag, backup=backup_of(enable_cpu_backup, enable_disk_backup))
-        with region, self._functions().config.within(tag=tag, interesting=True, **values):
+        with region, self._configured(tag, enable_cpu_backup, enable_disk_backup, cpu_backup_backend):
             yield
 
     @contextlib.contextmanager
@@ -171,25 +166,15 @@ class TorchMemorySaver:
     ) -> Iterator[None]:
         """torch.cuda.graph(), whose private memory has the tag."""
         options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
-        encoded(tag)
         _check_backend(enable_cpu_backup, cpu_backup_backend)
-        if not self._has_effect():
-            with regions.cuda_graph(cuda_graph, **options):
-                yield
-            return
-        backend = self._backend(enable_cpu_backup, cpu_backup_backend)
-        values = {"cpu_backup": enable_cpu_backup, "disk_backup": False, "cpu_backup_backend": backend}
         captured = regions.cuda_graph(cuda_graph, tag=tag, backup="host" if enable_cpu_backup else None, **options)
-        with captured, self._functions().config.within(tag=tag, interesting=True, **values):
+        with captured, self._configured(tag, enable_cpu_backup, backend=cpu_backup_backend):
             yield
 
     @contextlib.contextmanager
     def disable(self, dispose_mem_pool_after_use: bool = True) -> Iterator[None]:
         """Memory that is allocated in the block is not paused."""
-        if not self._has_effect():
-            yield
-            return
-        with regions.disable(), self._functions().config.within(interesting=False):
+        with regions.disable(), self._configured(None):
             yield
 
     def pause(self, tag: Optional[str] = None) -> None:
