@@ -18,7 +18,7 @@ import sys
 from types import ModuleType
 from typing import Any, Optional, Sequence
 
-from .trainers import has_all, release_nccl, resume_nccl_on_call
+from .trainers import has_all, release_nccl
 
 _LOG = logging.getLogger("amem.openrlhf")
 _MODULE = "openrlhf.trainer.ray.ppo_actor"
@@ -41,7 +41,6 @@ def _release_when_loaded(trainer: Any) -> None:
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
     if trainer.amem_group is not None:
-        resume_nccl_on_call(_LOG)
         release_nccl(trainer.amem_group, _LOG)
 
 

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """What amem.verl, amem.openrlhf and amem.slime do in the trainers."""
 
+import contextlib
 import logging
 from typing import Any
 
@@ -20,10 +21,13 @@ def has_all(log: logging.Logger, framework: str, owner: Any, *names: str) -> boo
 
 
 def release_nccl(group: Any, log: logging.Logger) -> None:
-    """Pauses NCCL's memory on all trainers: rollouts may have GPUs of several of them. If amem refuses, the job goes on.
+    """Pauses NCCL's memory on all trainers: rollouts may have GPUs of several of them. The next NCCL call of a
+    trainer resumes it. If amem refuses, the job goes on.
 
     A collective call. `group`: a process group of the trainers with Gloo.
     """
+    with contextlib.suppress(AmemError):  # the pause says why
+        resume_on_call()
     try:
         report = pause("nccl", group=group)
     except AmemError as error:
@@ -31,11 +35,3 @@ def release_nccl(group: Any, log: logging.Logger) -> None:
         log.warning("%s stays on the GPU: %s", what, error)
     else:
         log.info("amem released %.2f GiB of NCCL's memory.", report.released_bytes / 2**30)
-
-
-def resume_nccl_on_call(log: logging.Logger) -> None:
-    """From now on the next NCCL call of a trainer resumes NCCL's memory."""
-    try:
-        resume_on_call()
-    except AmemError as error:
-        log.warning("The memory of NCCL stays on the GPU: %s", error)

@@ -18,7 +18,7 @@ import logging
 import sys
 from typing import Any, Callable
 
-from .trainers import has_all, release_nccl, resume_nccl_on_call
+from .trainers import has_all, release_nccl
 
 _LOG = logging.getLogger("amem.verl")
 
@@ -90,7 +90,6 @@ def _install() -> None:
         return
     worker.update_weights = _release_before_kv_cache(worker.update_weights)
     _release_when_loaded(workers)
-    resume_nccl_on_call(_LOG)
 
 
 _install()
