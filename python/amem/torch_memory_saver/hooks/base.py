@@ -4,6 +4,8 @@
 
 from typing import Any, Literal, Tuple, get_args
 
+from ..preload import get_binary_path_from_package
+
 HookMode = Literal["preload", "torch"]
 HOOK_MODES: Tuple[HookMode, ...] = get_args(HookMode)
 
@@ -19,7 +21,7 @@ class HookUtilBase:
         return {"preload": HookUtilModePreload, "torch": HookUtilModeTorch}[hook_mode]()
 
     def get_path_binary(self) -> str:
-        raise NotImplementedError
+        return str(get_binary_path_from_package("torch_memory_saver_hook_mode_preload"))
 
     def get_allocator(self) -> Any:
         return None

@@ -9,21 +9,18 @@ from typing import Iterator
 from amem_flags import torch_memory_saver
 
 from ... import launch
-from ..preload import change_env, get_binary_path_from_package
+from ..preload import change_env
 from .base import HookUtilBase
-
-_STEM = "torch_memory_saver_hook_mode_preload"
 
 
 class HookUtilModePreload(HookUtilBase):
-    def get_path_binary(self) -> str:
-        return str(get_binary_path_from_package(_STEM))
+    """No allocator."""
 
 
 @contextlib.contextmanager
 def configure_subprocess() -> Iterator[None]:
     """Processes that are started in the block have amem, as torch_memory_saver."""
-    library, before = str(get_binary_path_from_package(_STEM)), os.environ.get("LD_PRELOAD")
+    library, before = HookUtilModePreload().get_path_binary(), os.environ.get("LD_PRELOAD")
     preload = f"{library}:{before}" if before else library
     variables = {**launch.env(), "AMEM_TMS": torch_memory_saver()[1] or "1", "LD_PRELOAD": preload}
     with contextlib.ExitStack() as changed:

@@ -4,7 +4,6 @@
 
 from typing import Any
 
-from ..preload import get_binary_path_from_package
 from .base import HookUtilBase
 
 
@@ -15,9 +14,6 @@ class HookUtilModeTorch(HookUtilBase):
         from torch.cuda.memory import CUDAPluggableAllocator
 
         self.allocator = CUDAPluggableAllocator(self.get_path_binary(), "tms_torch_malloc", "tms_torch_free")
-
-    def get_path_binary(self) -> str:
-        return str(get_binary_path_from_package("torch_memory_saver_hook_mode_torch"))
 
     def get_allocator(self) -> Any:
         return self.allocator.allocator()
