@@ -138,12 +138,11 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
 
 def _empty_cache_for(now: Dict[str, Any], tags: Tuple[str, ...], leaving: Tuple[str, ...] = ()) -> None:
     """Before a resume that may wait for other processes: PyTorch's cache of this one gives way first."""
-    wanted = {}
-    for device in torch_cache.devices():
-        wanted[device] = _sum("released_bytes", now, tags, device)
-        wanted[device] -= _sum("resident_bytes", now, leaving, device) if leaving else 0
-    if any(size > 0 and torch_cache.free_bytes(device) < size for device, size in wanted.items()):
-        torch_cache.empty_cache()
+    for device, reserved in torch_cache.reserved_bytes().items():
+        wanted = _sum("released_bytes", now, tags, device) - (_sum("resident_bytes", now, leaving, device) if leaving else 0)
+        if reserved > 0 and wanted > 0 and torch_cache.free_bytes(device) < wanted:
+            torch_cache.empty_cache()
+            return
 
 
 def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = None) -> Report:

@@ -5,7 +5,7 @@
 import contextlib
 import ctypes
 import threading
-from typing import Dict, Iterator, List, Set
+from typing import Dict, Iterator, Set
 
 from . import torch_pools
 from .calls import call
@@ -24,7 +24,9 @@ def unused_ranges(tags: Set[str]) -> Iterator[None]:
     if torch is None or not torch_pools.has_tags() or not _mutex.acquire(blocking=False):
         yield
         return
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(_mutex.release)
+        stack.callback(call, "amemSetUnusedRanges", 0, 0)
         call("amemSetUnusedRanges", 0, 0)
         segments = torch_pools.unused_segments(torch, lambda owner: owner.tag in tags and owner.kind not in _DISCARDED)
         blocks = [block for segment in segments for block in segment["blocks"]]
@@ -32,22 +34,12 @@ def unused_ranges(tags: Set[str]) -> Iterator[None]:
         if ranges:
             call("amemSetUnusedRanges", ctypes.byref((ctypes.c_uint64 * len(ranges))(*ranges)), len(ranges) // 2)  # amemRange_t
         yield
-    finally:
-        try:
-            call("amemSetUnusedRanges", 0, 0)
-        finally:
-            _mutex.release()
 
 
 def reserved_bytes() -> Dict[int, int]:
     """By device: what PyTorch's allocator has, also while it is paused."""
     torch = torch_with_cuda()
     return {} if torch is None else {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())}
-
-
-def devices() -> List[int]:
-    """Those on which PyTorch's allocator has memory."""
-    return [device for device, size in reserved_bytes().items() if size > 0]
 
 
 def free_bytes(device: int) -> int:
