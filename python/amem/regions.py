@@ -39,53 +39,13 @@ def kind_of(backup: Optional[Backup], retain: bool = False) -> int:
     return _RETAIN if retain else _KINDS[backup]
 
 
-class _Region:
-    """An open region, from open() to close(), which may be called in another thread."""
-
-    def __init__(self, tag: Optional[str], kind: int, all_threads: bool = False) -> None:
-        self._tag, self._kind, self._all_threads = tag, kind, all_threads
-        self._opened = _of_thread.opened
-        self._route = Route(tag, kind, all_threads)
-
-    def open(self) -> None:
-        if self._opened and self._opened[-1] not in _of_context.get():
-            raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
-        number = ctypes.c_uint64(0)
-        tag = ctypes.c_char_p(None if self._tag is None else encoded(self._tag))
-        call("amemOpenRegion", tag, Int(self._kind), Int(self._all_threads), ctypes.byref(number))
-        self._number, self._process = number.value, os.getpid()
-        try:
-            self._route.start()
-        except BaseException:
-            call("amemCloseRegion", self._number)
-            raise
-        self._opened.append(self)
-        _of_context.set((*_of_context.get(), self))
-
-    def close(self) -> None:
-        was_innermost = self._opened[-1] is self
-        self._opened.remove(self)
-        _of_context.set(tuple(each for each in _of_context.get() if each is not self))
-        if self._process != os.getpid():  # nothing is routed in a forked child
-            return
-        try:
-            self._route.end()
-        finally:
-            call("amemCloseRegion", self._number)
-        if not was_innermost:
-            raise AmemError(
-                f"the region {self._tag!r} has ended before a region that was opened inside it in the same thread: what was "
-                "allocated meanwhile has the tag of the other one. Do not interleave the regions of generators or coroutines"
-            )
-
-
 class _OfThread(threading.local):
     def __init__(self) -> None:
-        self.opened: List[_Region] = []  # the innermost one is the last
+        self.opened: List[object] = []  # a token of each region; the innermost one is the last
 
 
 _of_thread = _OfThread()
-_of_context: contextvars.ContextVar[Tuple[_Region, ...]] = contextvars.ContextVar("amem_regions", default=())
+_of_context: contextvars.ContextVar[Tuple[object, ...]] = contextvars.ContextVar("amem_regions", default=())
 
 
 @contextlib.contextmanager
@@ -95,12 +55,31 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
         yield
         return
     torch_checks.check_backend()
-    region = _Region(tag, kind, all_threads)
-    region.open()
-    try:
-        yield
-    finally:
-        region.close()
+    of_thread, token = _of_thread.opened, object()
+    if of_thread and of_thread[-1] not in _of_context.get():
+        raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
+    number, process, route = ctypes.c_uint64(0), os.getpid(), Route(tag, kind, all_threads)
+    with contextlib.ExitStack() as stack:
+        name = ctypes.c_char_p(None if tag is None else encoded(tag))
+        call("amemOpenRegion", name, Int(kind), Int(all_threads), ctypes.byref(number))
+        stack.callback(call, "amemCloseRegion", number.value)
+        stack.callback(route.end)
+        route.start()
+        of_thread.append(token)
+        _of_context.set((*_of_context.get(), token))
+        try:
+            yield
+        finally:  # possibly in another thread
+            was_innermost = of_thread[-1] is token
+            of_thread.remove(token)
+            _of_context.set(tuple(each for each in _of_context.get() if each is not token))
+            if process != os.getpid():  # nothing is routed in a forked child
+                stack.pop_all()
+            elif not was_innermost:
+                raise AmemError(
+                    f"the region {tag!r} has ended before a region that was opened inside it in the same thread: what was "
+                    "allocated meanwhile has the tag of the other one. Do not interleave the regions of generators or coroutines"
+                )
 
 
 def _check_tag(tag: str) -> None:

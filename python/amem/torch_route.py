@@ -52,19 +52,14 @@ class Route:
     def _start(self, torch: Any) -> None:
         if not can_route(torch):
             return
-        try:
+        with contextlib.ExitStack() as stack:
             for device in range(torch.cuda.device_count()):
-                self._route(torch, torch_pools.take(torch, torch_pools.Owner(self._tag, self._kind, device)))
-        except BaseException:
-            self.end()
-            raise
-
-    def _route(self, torch: Any, pool: torch_pools.Pool) -> None:
-        device = pool.owner.device
-        self._stack.callback(torch_pools.give_back, torch, pool)
-        getattr(torch._C, BEGIN[self._all_threads])(device, pool.id)
-        self._stack.callback(torch._C._cuda_releasePool, device, pool.id)
-        self._stack.callback(torch._C._cuda_endAllocateToPool, device, pool.id)
+                pool = torch_pools.take(torch, torch_pools.Owner(self._tag, self._kind, device))
+                stack.callback(torch_pools.give_back, torch, pool)
+                getattr(torch._C, BEGIN[self._all_threads])(device, pool.id)
+                stack.callback(torch._C._cuda_releasePool, device, pool.id)
+                stack.callback(torch._C._cuda_endAllocateToPool, device, pool.id)
+            self._stack = stack.pop_all()
 
     def end(self) -> None:
         """May be called from any thread, and without start()."""
