@@ -17,7 +17,7 @@ PyTorch is not necessary: Buffer is memory without it, and without it get_buffer
 from_dlpack() of other libraries.
 """
 
-from typing import Any
+from typing import Any, Tuple
 
 from . import groups
 from .dlpack import DeviceBytes
@@ -89,11 +89,20 @@ def set_backend(name: str) -> None:
 # --- Operators, as those of torch.ops.symm_mem
 
 
+def _input(tensor: Any, group: Any) -> Tuple[Handle, int]:
+    """The handle of the buffer of a tensor, and where the tensor is in the buffer, in bytes."""
+    return rendezvous(tensor, group), tensor.data_ptr() - Buffer.of(tensor).address
+
+
+def _check_parts(tensor: Any, handle: Handle) -> None:
+    if tensor.shape[0] % handle.world_size != 0:
+        raise AmemError(f"dimension 0 has {tensor.shape[0]} elements, for {handle.world_size} ranks")
+
+
 def _reduce(tensor: Any, reduce_op: str, group: Any, output: Any, algorithm: int) -> Any:
     if reduce_op != "sum":
         raise AmemValueError(f"the operation {reduce_op!r} is not supported, only 'sum'")
-    handle = rendezvous(tensor, group)
-    offset_bytes = tensor.data_ptr() - Buffer.of(tensor).address
+    handle, offset_bytes = _input(tensor, group)
     handle.all_reduce(output.data_ptr(), offset_bytes, tensor.numel(), tensor.dtype, algorithm)
     return output
 
@@ -125,41 +134,35 @@ def multimem_all_reduce_(tensor: Any, reduce_op: str = "sum", group: Any = None)
 
 def multimem_all_gather_out(tensor: Any, group: Any = None, out: Any = None) -> Any:
     """All ranks' tensors, by rank, in `out` of each rank, which is of empty(). Needs has_multicast_support()."""
-    handle = rendezvous(out, group)
+    handle, offset_bytes = _input(out, group)
     if out.nbytes != handle.world_size * tensor.nbytes:
         raise AmemError(f"out has {out.nbytes} bytes, for {handle.world_size} tensors of {tensor.nbytes}")
-    handle.multimem_all_gather(tensor.data_ptr(), out.data_ptr() - Buffer.of(out).address, tensor.nbytes)
+    handle.multimem_all_gather(tensor.data_ptr(), offset_bytes, tensor.nbytes)
     return out
 
 
 def all_gather(tensor: Any, group: Any = None, *, engine: Engine = "kernels") -> Any:
     """All ranks' tensors, by rank. engine="copy_engines" leaves the multiprocessors to other kernels."""
-    handle = rendezvous(tensor, group)
+    handle, offset_bytes = _input(tensor, group)
     output = tensor.new_empty((handle.world_size * tensor.shape[0], *tensor.shape[1:]))
-    offset_bytes = tensor.data_ptr() - Buffer.of(tensor).address
     handle.all_gather(output.data_ptr(), offset_bytes, tensor.nbytes, engine)
     return output
 
 
 def reduce_scatter(tensor: Any, group: Any = None, *, engine: Engine = "kernels") -> Any:
     """The sum of this rank's part of all ranks' tensors; parts are along dimension 0."""
-    handle = rendezvous(tensor, group)
-    if tensor.shape[0] % handle.world_size != 0:
-        raise AmemError(f"dimension 0 has {tensor.shape[0]} elements, for {handle.world_size} ranks")
+    handle, offset_bytes = _input(tensor, group)
+    _check_parts(tensor, handle)
     output = tensor.new_empty((tensor.shape[0] // handle.world_size, *tensor.shape[1:]))
-    scratch = tensor.new_empty(tensor.shape) if engine == "copy_engines" else None
-    offset_bytes = tensor.data_ptr() - Buffer.of(tensor).address
-    address = 0 if scratch is None else scratch.data_ptr()
-    handle.reduce_scatter(output.data_ptr(), offset_bytes, output.numel(), tensor.dtype, engine, address)
+    scratch = tensor.new_empty(tensor.shape if engine == "copy_engines" else 0)  # without elements, its address is 0
+    handle.reduce_scatter(output.data_ptr(), offset_bytes, output.numel(), tensor.dtype, engine, scratch.data_ptr())
     return output
 
 
 def all_to_all(tensor: Any, group: Any = None, *, engine: Engine = "kernels") -> Any:
     """Part r of the result is this rank's part of rank r's tensor; parts are along dimension 0."""
-    handle = rendezvous(tensor, group)
-    if tensor.shape[0] % handle.world_size != 0:
-        raise AmemError(f"dimension 0 has {tensor.shape[0]} elements, for {handle.world_size} ranks")
+    handle, offset_bytes = _input(tensor, group)
+    _check_parts(tensor, handle)
     output = tensor.new_empty(tensor.shape)
-    offset_bytes = tensor.data_ptr() - Buffer.of(tensor).address
     handle.all_to_all(output.data_ptr(), offset_bytes, tensor.nbytes // handle.world_size, engine)
     return output
