@@ -18,7 +18,7 @@ import sys
 from types import ModuleType
 from typing import Any, Optional, Sequence
 
-from .trainers import has_all, release_nccl
+from .trainers import has_all, release
 
 _LOG = logging.getLogger("amem.openrlhf")
 _MODULE = "openrlhf.trainer.ray.ppo_actor"
@@ -41,7 +41,7 @@ def _release_when_loaded(trainer: Any) -> None:
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
     if trainer.amem_group is not None:
-        release_nccl(trainer.amem_group, _LOG)
+        release(_LOG, "nccl", group=trainer.amem_group)
 
 
 def _change_trainer(module: Any) -> None:
@@ -59,7 +59,7 @@ def _change_trainer(module: Any) -> None:
     def broadcast_and_release(self: Any, *arguments: Any, **named: Any) -> Any:
         result = broadcast_to_vllm(self, *arguments, **named)
         if getattr(self, "amem_group", None) is not None:
-            release_nccl(self.amem_group, _LOG)
+            release(_LOG, "nccl", group=self.amem_group)
         return result
 
     trainer.__init__, trainer.broadcast_to_vllm = init_and_release, broadcast_and_release

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What amem.verl, amem.openrlhf and amem.slime do in the trainers."""
+"""What amem.verl, amem.openrlhf and amem.slime do in the trainers, and amem.vllm_backend in rollouts."""
 
 import contextlib
 import logging
@@ -20,18 +20,18 @@ def has_all(log: logging.Logger, framework: str, owner: Any, *names: str) -> boo
     return not missing
 
 
-def release_nccl(group: Any, log: logging.Logger) -> None:
-    """Pauses NCCL's memory on all trainers: rollouts may have GPUs of several of them. The next NCCL call of a
-    trainer resumes it. If amem refuses, the job goes on.
+def release(log: logging.Logger, *tags: str, group: Any = None) -> None:
+    """Pauses NCCL's memory, and that with other tags. The next NCCL call resumes NCCL's. If amem refuses, the job goes on.
 
-    A collective call. `group`: a process group of the trainers with Gloo.
+    `group`: a process group with Gloo, for a collective call: rollouts may have GPUs of several trainers.
     """
     with contextlib.suppress(AmemError):  # the pause says why
         resume_on_call()
     try:
-        report = pause("nccl", group=group)
+        report = pause(*tags, group=group)
     except AmemError as error:
-        what = "A part of the trainers' NCCL memory" if state() == "paused" else "The memory of NCCL"
+        # A pause that cannot restore what it has released leaves its tags paused.
+        what = "A part of NCCL's memory" if any(state(tag) == "paused" for tag in tags) else "The memory of NCCL"
         log.warning("%s stays on the GPU: %s", what, error)
     else:
-        log.info("amem released %.2f GiB of NCCL's memory.", report.released_bytes / 2**30)
+        log.info("amem released %.2f GiB of %s.", report.released_bytes / 2**30, " and ".join(tags))

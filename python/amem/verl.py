@@ -18,7 +18,7 @@ import logging
 import sys
 from typing import Any, Callable
 
-from .trainers import has_all, release_nccl
+from .trainers import has_all, release
 
 _LOG = logging.getLogger("amem.verl")
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger("amem.verl")
 def _release() -> None:
     import torch.distributed
 
-    release_nccl(torch.distributed.group.WORLD, _LOG)  # which has Gloo for tensors of the CPU
+    release(_LOG, "nccl", group=torch.distributed.group.WORLD)  # which has Gloo for tensors of the CPU
 
 
 def _release_before_kv_cache(update_weights: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,9 +14,9 @@ from typing import Any, Optional, Tuple
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
-from .errors import AmemError
-from .session import pause, resume, resume_on_call, state
+from .session import enabled, resume, state
 from .statistics import stats
+from .trainers import release
 
 _LOG = logging.getLogger("vllm.amem")
 
@@ -62,21 +62,9 @@ class AmemBackend(CuMemBackend):
                 _LOG.info("vLLM runs in its trainer's process: its sleep does not release NCCL's memory.")
         if self._in_trainer:
             return
-        tags: Tuple[str, ...] = ("nccl",)
-        try:
-            tags += tuple(tag for tag in stats()["tags"] if tag == "symmetric")
-            resume_on_call()
-            report = pause(*tags)
-        except AmemError as error:
-            # A pause that cannot restore what it has released leaves its tags paused.
-            self._paused = tuple(tag for tag in tags if state(tag) == "paused")
-            if self._paused:
-                _LOG.warning("A part of NCCL's memory stays on the GPU: %s", error)
-            else:
-                _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
-            return
-        self._paused = tags
-        _LOG.info("amem released %.2f GiB of NCCL and symmetric memory.", report.released_bytes / 2**30)
+        tags = ("nccl", "symmetric") if enabled() and "symmetric" in stats()["tags"] else ("nccl",)
+        release(_LOG, *tags)
+        self._paused = tuple(tag for tag in tags if state(tag) == "paused")
 
     def resume(self, *arguments: Any, **named: Any) -> None:
         """Any wake-up restores NCCL's memory first: weights are often updated by NCCL before the KV cache returns. Raises

@@ -115,9 +115,9 @@ def test_pause_that_is_refused_leaves_vllm_asleep(worker: Callable[..., Any], wh
 
 
 PARTLY = """
-    import amem.vllm_backend as module
+    import amem.trainers as module
     real = module.pause
-    def pause(*tags):
+    def pause(*tags, group):
         real(*tags)
         raise amem.AmemError("what was released cannot be restored")
     module.pause = pause
