@@ -16,7 +16,7 @@ from .installation import find_libraries, loaded_library
 State = Literal["active", "pausing", "paused", "resuming", "off"]  # amemState_t
 STATES: Tuple[State, ...] = get_args(State)
 # What returns a text. All others return an int, but amemGetBackup() an address.
-_TEXTS = ("amemGetVersion", "amemGetStatus", "amemGetInterposition", "amemGetLastError", "amemGetShortage")
+_TEXTS = ("amemGetStatus", "amemGetInterposition", "amemGetLastError", "amemGetShortage")
 
 _found: Optional[ctypes.CDLL] = None
 _problem = ""  # why amem could not be loaded
@@ -68,9 +68,7 @@ def find_library() -> Optional[ctypes.CDLL]:
     if _found is None:
         scope, version = ctypes.CDLL(None), "of an unknown version"
         if hasattr(scope, "amemGetVersion"):
-            for name in _TEXTS:
-                getattr(scope, name).restype = ctypes.c_char_p
-            scope.amemGetBackup.restype = ctypes.c_void_p
+            scope.amemGetVersion.restype = ctypes.c_char_p
             version = scope.amemGetVersion().decode("utf-8", "replace")
         if version != __version__:
             _problem = _problem or (
@@ -78,6 +76,9 @@ def find_library() -> Optional[ctypes.CDLL]:
                 f"({loaded_library() or 'not a file'}): install the package and the library of the same version"
             )
             return None
+        for name in _TEXTS:
+            getattr(scope, name).restype = ctypes.c_char_p
+        scope.amemGetBackup.restype = ctypes.c_void_p
         _found = scope
     return _found
 

@@ -4,10 +4,11 @@
 
 import json
 import platform
+import re
 import subprocess
 import sys
 
-from conftest import Build
+from conftest import PACKAGE, Build
 
 
 def test_pauses_and_resumes_before_any_use_of_nccl(build: Build) -> None:
@@ -105,6 +106,13 @@ pause('nccl')
     assert third.startswith(f"active {begin} before the pause: this rank is not in it")
 
 
+def fields_of(structure: str) -> set[str]:
+    """Of a structure of amem.h."""
+    header = (PACKAGE.parent / "include" / "amem.h").read_text()
+    body = re.sub(r"/\*.*?\*/", "", header.partition(f"}} {structure};")[0].rpartition("typedef struct {")[2], flags=re.DOTALL)
+    return set(re.findall(r"(\w+);", body))
+
+
 def test_statistics_have_all_keys(build: Build) -> None:
     settings = {"AMEM_GROUPID": "3", "AMEM_GROUP": "train"}
     stats = json.loads(build.job("import amem, json; print(json.dumps(amem.stats()))", **settings))
@@ -114,9 +122,21 @@ def test_statistics_have_all_keys(build: Build) -> None:
         *("driver_objects", "times", "persistent"),
     }
     assert (stats["state"], stats["group"], stats["group_name"], stats["devices"]) == ("active", 3, "train", {})
-    sums = {"objects", "allocated_bytes", "resident_bytes", "released_bytes", "saved_bytes", "fixed_bytes", "disk_bytes"}
-    assert set(stats["total"]) == set(stats["imports"]) == sums
-    assert {"pause_ms", "resume_ms", "pause_copied_bytes", "host_capacity_bytes"} <= set(stats["times"])
+    assert set(stats["total"]) == set(stats["imports"]) == fields_of("amemTotals_t")
+    assert set(stats["driver_objects"]) == fields_of("amemDriverObjects_t")
+    assert set(stats["times"]) == fields_of("amemTimes_t")
+
+
+def test_statistics_while_amem_is_off_have_the_same_keys(build: Build) -> None:
+    code = """
+import amem, json
+off = amem.stats()
+print(off["state"], json.dumps([off["total"], off["imports"], off["driver_objects"], off["times"]]))
+"""
+    state, _, sums = build.python(code, LD_PRELOAD=build.preload, AMEM_ENABLE="0").partition(" ")
+    total, imports, driver_objects, times = json.loads(sums)
+    assert state == "off" and set(total) == set(imports) == fields_of("amemTotals_t")
+    assert set(driver_objects) == fields_of("amemDriverObjects_t") and set(times) == fields_of("amemTimes_t")
 
 
 def test_group_is_set_and_out_of_range_refused(build: Build) -> None:
