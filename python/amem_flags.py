@@ -13,6 +13,7 @@ from typing import Optional, Tuple
 
 TRUE = ("1", "true", "yes", "on")
 FALSE = ("0", "false", "no", "off")
+TAG = re.compile("[A-Za-z0-9_.:/-]{1,64}")
 RESERVED_TAGS = ("nccl", "symmetric", "context")
 
 
@@ -38,6 +39,6 @@ def torch_memory_saver() -> Tuple[bool, Optional[str]]:
     text, deprecated = os.environ.get("AMEM_TMS", ""), os.environ.get("AMEM_TMS_NCCL") or None
     if not text or text.lower() in TRUE + FALSE:
         return text.lower() in TRUE, deprecated
-    if text.isdigit() or text in RESERVED_TAGS or not re.fullmatch(r"[A-Za-z0-9_.:/-]{1,64}", text):
+    if text.isdigit() or text in RESERVED_TAGS or not TAG.fullmatch(text):
         return False, deprecated
     return True, text

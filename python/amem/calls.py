@@ -5,13 +5,13 @@
 import ctypes
 import json
 import operator
-import re
 from typing import Any, NamedTuple, Optional
+
+from amem_flags import TAG
 
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .library import find_library, require_library
 
-_TAG = re.compile("[A-Za-z0-9_.:/-]{1,64}")
 TIMEOUT, OUT_OF_MEMORY = 100, 101  # amemError_t
 _NO_INTEGERS = (ctypes.c_char_p, type(ctypes.byref(ctypes.c_int())))
 
@@ -78,7 +78,7 @@ def encoded(tag: str) -> bytes:
     if not isinstance(tag, str):
         hint = "; write each tag as an argument: pause(*tags)" if isinstance(tag, (list, tuple, set, frozenset)) else ""
         raise AmemTypeError(f"a tag is a str, not {tag!r}{hint}")
-    if not _TAG.fullmatch(tag):
+    if not TAG.fullmatch(tag):
         hint = "; write each tag as an argument: pause(*tags)" if "," in tag else ""
         raise AmemValueError(f"a tag has 1 to 64 letters, digits, '_', '-', '.', ':' or '/', unlike {tag!r}{hint}")
     return tag.encode()

@@ -10,6 +10,8 @@ import sys
 import threading
 from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional, Tuple
 
+from amem_flags import RESERVED_TAGS
+
 from . import remaking, torch_checks, torch_pools
 from .calls import Int, call, check_tensor, encoded, value_of
 from .errors import AmemError, AmemTypeError, AmemValueError
@@ -84,7 +86,7 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
 
 def _check_tag(tag: str) -> None:
     encoded(tag)
-    if tag in ("nccl", "symmetric", "context"):
+    if tag in RESERVED_TAGS:
         raise AmemValueError(f"the tag {tag!r} is reserved: choose another one")
 
 

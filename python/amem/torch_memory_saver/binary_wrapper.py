@@ -56,7 +56,6 @@ class BinaryWrapper:
         self._of_thread = threading.local()
         self._of_native_threads: Dict[str, ThreadConfig] = {}
         self.copies: Dict[Tuple[int, int], Any] = {}  # what tms_get_cpu_backup_pointer() has returned
-        library.amem_tms_set_memory.argtypes = [ctypes.c_char_p, ctypes.c_int]
         self.tms_set_retain_cpu_backup(is_on("TMS_RETAIN_CPU_BACKUP"))
         self._from_c = _Implementation(self._call)
         library.amem_tms_implement(self._from_c)

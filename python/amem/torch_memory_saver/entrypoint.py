@@ -25,13 +25,12 @@ from .hooks.base import HOOK_MODES
 from .preload import is_xpu
 
 _LOG = logging.getLogger("amem.torch_memory_saver")
-_NOT_TENSORS = ("nccl", "symmetric", "context")
 _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
 
 
 def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
     """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
-    return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
+    return [tag] if tag else [name for name in known if name not in amem_flags.RESERVED_TAGS]
 
 
 def _refuse_expandable_segments() -> None:
@@ -47,11 +46,9 @@ def _refuse_expandable_segments() -> None:
 def _check_backend(cpu: bool, backend: Optional[str]) -> None:
     if backend is not None and not cpu:
         raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
-    if backend is not None and is_xpu():
-        raise ValueError("cpu_backup_backend is not supported on XPU: amem needs a GPU of NVIDIA")
     version = getattr(sys.modules.get("torch"), "version", None)
-    if backend == "mmap" and getattr(version, "hip", None):
-        raise ValueError("cpu_backup_backend='mmap' is not supported on ROCm: amem needs a GPU of NVIDIA")
+    if backend is not None and (is_xpu() or getattr(version, "hip", None)):
+        raise ValueError("cpu_backup_backend is not supported on XPU and ROCm: amem needs a GPU of NVIDIA")
     if backend not in (None, "pinned", "mmap"):
         raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
 
