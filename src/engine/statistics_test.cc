@@ -196,7 +196,7 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
           "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
           "\"fixed_bytes\": 3145728, \"disk_bytes\": 0}], \"persistent\": {\"registered with a "
           "NIC\": 3145728, "
-          "\"the application's own (ncclMemAlloc)\": 5242880}}");
+          "\"the application's own (ncclMemAlloc)\": 5242880}, \"remote\": {}}");
 }
 
 TEST_F(StatisticsTest, JsonWithDetailsHasAllFieldsByDeviceAndKind) {
@@ -263,7 +263,7 @@ TEST(EmptyStatistics, SayZero) {
           "\"tags\": {\"nccl\": {\"state\": \"active\", "
           "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
           "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0}}, \"memory\": [], "
-          "\"persistent\": {}}");
+          "\"persistent\": {}, \"remote\": {}}");
 }
 
 // A cut text would be no JSON.
@@ -286,8 +286,10 @@ TEST(LargestStatistics, AreNotCut) {
 
   const std::string json = statistics_json(statistics, facts);
 
-  EXPECT_NE(json.find("\"disk_bytes\": 18446744073709551615}], \"persistent\": {}, \"own\": "),
-            std::string::npos)
+  EXPECT_NE(
+      json.find(
+          "\"disk_bytes\": 18446744073709551615}], \"persistent\": {}, \"remote\": {}, \"own\": "),
+      std::string::npos)
       << json;
   EXPECT_TRUE(json.ends_with("\"pause_unchanged_bytes\": 18446744073709551615}}")) << json;
   EXPECT_NE(json.find("\"context_bytes\": 18446744073709551615, "), std::string::npos) << json;
