@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Calls of the library's functions, with checked arguments."""
+"""Calls of functions of amem's libraries, with checked arguments."""
 
 import ctypes
 import json
 import operator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from amem_flags import TAG
 
@@ -49,9 +49,9 @@ def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
         raise AmemTypeError(f"{tensor!r} is not a tensor")
 
 
-def value_of(name: str, *arguments: object) -> Any:
-    """What a function of amem's library returns."""
-    function = getattr(require_library(), name)
+def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> Any:
+    """What a function of amem's library, or of another, returns."""
+    function = getattr(library or require_library(), name)
     return function(*(in_c(argument, f"{name}(): argument {i}") for i, argument in enumerate(arguments, 1)))
 
 
@@ -66,9 +66,9 @@ def _error_of(code: int, text: str) -> AmemError:
     return error
 
 
-def call(name: str, *arguments: object) -> None:
+def call(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> None:
     """Calls a function that returns 0 on success; raises AmemError with the library's text."""
-    code = value_of(name, *arguments)
+    code = value_of(name, *arguments, library=library)
     if code != 0:
         raise _error_of(code, last_error() or f"{name} failed without an error text")
 

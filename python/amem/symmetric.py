@@ -20,10 +20,10 @@ from_dlpack() of other libraries.
 from typing import Any, Tuple
 
 from . import groups
-from .calls import call, last_error, value_of
 from .dlpack import DeviceBytes
 from .errors import AmemError, AmemValueError
 from .symmetric_handles import Buffer, Engine, Handle, as_tensor, product
+from .symmetric_library import call, require_symmetric_library
 
 MAX_RANKS = 16
 _ONE_SHOT, _TWO_SHOT, _MULTIMEM = 1, 2, 3  # amemAllReduce_t
@@ -61,10 +61,7 @@ def set_signal_pad_size(size_bytes: int) -> None:
 
 
 def get_signal_pad_size() -> int:
-    size_bytes = int(value_of("amemSymmetricGetSignalPadSize"))
-    if size_bytes == 0:
-        raise AmemError(last_error())
-    return size_bytes
+    return int(require_symmetric_library().amemSymmetricGetSignalPadSize())
 
 
 def enable_symm_mem_for_group(_group_name: str) -> None:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Buffers of symmetric memory and the handles on them, by the functions of amem/symmetric.h.
-
-libamem_nccl.so forwards them to libamem_symmetric.so beside it.
-"""
+"""Buffers of symmetric memory and the handles on them, by the functions of amem/symmetric.h."""
 
 import ctypes
 import operator
@@ -12,43 +9,14 @@ import weakref
 from typing import Any, ClassVar, Dict, List, Literal, Optional, Sequence, Tuple
 
 from . import groups
-from .calls import Int, call, check_tensor, in_c, value_of
+from .calls import Int, check_tensor, in_c, value_of
 from .dlpack import DeviceBytes
 from .errors import AmemError, AmemValueError
+from .symmetric_library import AllGather, Group, SymmetricInfo, call, require_symmetric_library
 
 _TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}  # amemDataType_t
 Engine = Literal["kernels", "copy_engines"]
 ENGINES: Dict[Engine, int] = {"kernels": 0, "copy_engines": 1}  # amemEngine_t
-
-_AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-
-
-class _Group(ctypes.Structure):
-    """amemGroup_t."""
-
-    _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("all_gather", _AllGather),
-        ("context", ctypes.c_void_p),
-    ]
-
-
-class _Info(ctypes.Structure):
-    """amemSymmetricInfo_t."""
-
-    _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("device", ctypes.c_int),
-        ("buffer_bytes", ctypes.c_size_t),
-        ("signal_pad_bytes", ctypes.c_size_t),
-        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-        ("signal_pads", ctypes.POINTER(ctypes.c_void_p)),
-        ("device_buffers", ctypes.c_void_p),
-        ("device_signal_pads", ctypes.c_void_p),
-        ("multicast", ctypes.c_void_p),
-    ]
 
 
 def _stream(stream: Optional[int]) -> int:
@@ -94,9 +62,10 @@ class Buffer:
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing() or not self.address:
             return
+        scope = require_symmetric_library()
         for handle in self._handles.values():
-            value_of("amemSymmetricDestroy", handle)
-        value_of("amemSymmetricFree", self.address)
+            value_of("amemSymmetricDestroy", handle, library=scope)
+        value_of("amemSymmetricFree", self.address, library=scope)
 
     def handle_of(self, group: groups.Group) -> "Handle":
         if group.name not in self._handles:
@@ -133,7 +102,7 @@ def _rendezvous(address: int, group: groups.Group) -> int:
 
     handle = ctypes.c_void_p()
     rank, world_size = (in_c(Int(getattr(group, name)), name) for name in ("rank", "world_size"))
-    ranks = _Group(rank, world_size, _AllGather(all_gather), None)
+    ranks = Group(rank, world_size, AllGather(all_gather), None)
     try:
         call("amemSymmetricRendezvous", ctypes.byref(handle), address, ctypes.byref(ranks))
     except AmemError:
@@ -148,7 +117,7 @@ class Handle:
 
     def __init__(self, buffer: Buffer, handle: int) -> None:
         self._buffer, self._handle = buffer, handle
-        info = _Info()
+        info = SymmetricInfo()
         call("amemSymmetricGetInfo", self._handle, ctypes.byref(info))
         self.rank, self.world_size, self._device = info.rank, info.world_size, info.device
         self.buffer_size, self.signal_pad_size = info.buffer_bytes, info.signal_pad_bytes

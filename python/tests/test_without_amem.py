@@ -181,17 +181,24 @@ void amemEnable(void) { _exit(77); }
 
 
 def test_structures_have_the_sizes_of_the_library(build: Build) -> None:
-    code = f"""
+    code = """
 import ctypes
-from amem import symmetric_handles as of
-size_of = ctypes.CDLL({build.symmetric!r}).amemSymmetricGetStructBytes
-print(size_of(b"amemGroup_t") == ctypes.sizeof(of._Group), size_of(b"amemSymmetricInfo_t") == ctypes.sizeof(of._Info))
+import amem, amem.symmetric_library as of
+of.require_symmetric_library()
+of._load.cache_clear()
+class of_more_bytes(ctypes.Structure):
+    _fields_ = [*of.Group._fields_, ("more", ctypes.c_int)]
+of.Group = of_more_bytes
+try:
+    of.require_symmetric_library()
+except amem.AmemError as error:
+    print(error)
 """
-    assert build.job(code) == "True True"
+    assert build.job(code).endswith("does not fit to the Python package amem: install both of the same version")
 
 
 def test_works_without_docstrings_and_assertions(build: Build) -> None:
-    code = "import amem, amem.symmetric; amem.pause(); amem.symmetric.get_signal_pad_size(); print(amem.state())"
+    code = "import amem, amem.symmetric_library as of; amem.pause(); of.require_symmetric_library(); print(amem.state())"
 
     assert build.job(code, PYTHONOPTIMIZE="2") == "paused"
 
@@ -207,7 +214,7 @@ except amem.AmemError as error:
     print(error)
 """
     text = build.python(code, LD_PRELOAD=str(alone), AMEM_ENABLE="1")
-    assert text.startswith("amemSymmetricGetSignalPadSize failed: symmetric memory is in libamem_symmetric.so, which cannot be loaded (")
+    assert text.startswith(f"symmetric memory is not installed with {alone}: ") and "libamem_symmetric.so" in text
 
 
 _SAVER = """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
-// The functions of amem/symmetric.h, for Python and for programs that were linked with libamem_nccl.so when it contained them. Each jumps
+// The functions of amem/symmetric.h, for programs that were linked with libamem_nccl.so when it contained them. Each jumps
 // to the function of this name in libamem_symmetric.so (symmetric_forward.cc), with the arguments of the caller: up to six
 // (x86-64) or eight (aarch64) in registers, and the others on the stack. They have no floating-point arguments, and return
 // no structures.
