@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include <cstdlib>
-
 #include "api/enable.h"
 #include "base/environment.h"
 #include "base/log.h"
@@ -15,11 +13,11 @@ namespace {
 /// settings, because the program may still set variables, unless AMEM_ENABLE is not readable.
 [[gnu::constructor]] void catch_calls_when_loaded() {
   amem::set_up_entries();
-  const char* const enable = getenv("AMEM_ENABLE");  // allow: the other settings are read later
+  const char* const enable = amem::variable_now("AMEM_ENABLE");
   const std::optional<bool> flag = amem::flag_of(enable);
   if (flag.value_or(false)) amem::catch_calls();
   // Nothing else tells the user that amem is off.
-  if (enable != nullptr && *enable != '\0' && !flag)
+  if (*enable != '\0' && !flag)
     AMEM_LOG(warn, -1, "%s", amem::environment().complaints.front().c_str());
 }
 

@@ -168,6 +168,11 @@ Environment read_environment(const char* const* environ_block) {
   return out;
 }
 
+const char* variable_now(const char* name) {
+  const char* const value = getenv(name);
+  return value != nullptr ? value : "";
+}
+
 const Environment& environment() {
   static const Environment* const instance = new Environment(read_environment(environ));
   return *instance;

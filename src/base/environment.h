@@ -76,6 +76,10 @@ std::optional<bool> flag_of(const char* text);
 /// nullptr.
 Environment read_environment(const char* const* environ_block);
 
+/// The value that a variable has now, "" if it is not set. For what amem intercepts when it is
+/// loaded or enabled, because the program may still set the others, and for variables of NCCL.
+const char* variable_now(const char* name);
+
 /// The settings of this process, read at the first call. Thread-safe.
 const Environment& environment();
 

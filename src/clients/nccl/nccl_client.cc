@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/active.h"
+#include "base/environment.h"
 #include "base/log.h"
 #include "clients/nccl/doors/nccl_copies.h"
 
@@ -104,8 +105,8 @@ Status NcclClient::check_ungated() {
 /// p2pSendProxyProgress@v2.30.7-1). A copy that they have not started yet cannot be waited for.
 /// NCCL also sets the variable itself, from nccl.conf.
 Status NcclClient::check_proxy_copies() {
-  const char* const text = getenv("NCCL_P2P_USE_CUDA_MEMCPY");  // allow: NCCL's variable, not ours
-  if (text == nullptr || strtol(text, nullptr, 0) == 0 || gate.communicator_count() == 0)
+  if (strtol(variable_now("NCCL_P2P_USE_CUDA_MEMCPY"), nullptr, 0) == 0 ||
+      gate.communicator_count() == 0)
     return ok_status();
   return make_error(ErrorKind::misuse, 0,
                     "with NCCL_P2P_USE_CUDA_MEMCPY=1 NCCL copies on threads of its own, which amem "

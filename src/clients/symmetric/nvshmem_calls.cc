@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/environment.h"
@@ -55,8 +54,7 @@ constinit NamedFunctions g_nvshmem_functions{kNames, entry_of};
 }  // namespace
 
 void catch_nvshmem_calls() {
-  const char* const wanted = getenv("AMEM_NVSHMEM");  // allow: the other settings are read later
-  if (flag_of(wanted).value_or(false)) intercept_names(g_nvshmem_functions);
+  if (flag_of(variable_now("AMEM_NVSHMEM")).value_or(false)) intercept_names(g_nvshmem_functions);
 }
 
 }  // namespace amem

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cinttypes>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/active.h"
+#include "base/environment.h"
 #include "base/log.h"
 #include "clients/tensors/tensor_client.h"
 #include "interpose/interposer.h"
@@ -70,8 +70,7 @@ constinit NamedFunctions g_runtime_functions{kNames, entry_of<g_real, kEntries>}
 }  // namespace
 
 void catch_illegal_accesses() {
-  const char* const debug = getenv("AMEM_DEBUG");  // allow: the other settings are read later
-  if (debug != nullptr && strcmp(debug, "access") == 0) intercept_names(g_runtime_functions);
+  if (strcmp(variable_now("AMEM_DEBUG"), "access") == 0) intercept_names(g_runtime_functions);
 }
 
 }  // namespace amem

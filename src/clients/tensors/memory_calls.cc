@@ -4,13 +4,13 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 
+#include "base/environment.h"
 #include "base/active.h"
 #include "base/last_error.h"
 #include "clients/tensors/tensor_client.h"
@@ -245,8 +245,7 @@ void replace(const char* name, void** function) {
 void catch_runtime_calls() { intercept_names(g_runtime_functions); }
 
 void catch_memory_calls() {
-  const char* const tag = getenv("AMEM_TENSORS");  // allow: the other settings are read later
-  if (tag != nullptr && *tag != '\0') intercept_names(g_driver_functions);
+  if (*variable_now("AMEM_TENSORS") != '\0') intercept_names(g_driver_functions);
 }
 
 std::optional<Region> tagged_region(std::optional<Region> (*find)()) {

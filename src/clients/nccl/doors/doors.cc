@@ -80,8 +80,7 @@ int observed(NcclClient& client, Comm comm, int result) {
 /// released.
 void choose_cumem() {
   if (environment().cumem == CumemMode::respect) return;
-  const char* const before = getenv("NCCL_CUMEM_ENABLE");  // allow: NCCL's variable, not ours
-  if (before == nullptr || strcmp(before, "1") != 0) setenv("NCCL_CUMEM_ENABLE", "1", 1);
+  if (strcmp(variable_now("NCCL_CUMEM_ENABLE"), "1") != 0) setenv("NCCL_CUMEM_ENABLE", "1", 1);
 }
 
 /// To be called before a communicator is created. Also patches images that were loaded since the
