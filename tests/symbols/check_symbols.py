@@ -32,6 +32,9 @@ ENGINE_CONSTRUCTOR = "catch_calls_when_loaded"
 # A wait with them ends early or late when the clock of the host is set.
 WALL_CLOCK = {"pthread_cond_timedwait", "pthread_mutex_timedlock", "sem_timedwait", "mq_timedreceive", "gettimeofday", "time",
               "_ZNSt6chrono3_V212system_clock3nowEv"}
+# A library that dlopen() loads late gets static TLS from a small surplus of the process, which all such libraries share (glibc
+# manual, Dynamic Linking Tunables).
+HIGHEST_TLS_BYTES = 256
 ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).
 ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
@@ -51,7 +54,9 @@ class Library:
     def __init__(self, path: str) -> None:
         self.name = Path(path).name
         with open(path, "rb") as file:
-            sections = {section.name: section for section in ELFFile(file).iter_sections()}
+            elf = ELFFile(file)
+            sections = {section.name: section for section in elf.iter_sections()}
+            self.thread_local_bytes = sum(segment["p_memsz"] for segment in elf.iter_segments("PT_TLS"))
             self.exports = [
                 Symbol(symbol.name, symbol["st_info"]["bind"] == "STB_WEAK", symbol["st_info"]["type"] == "STT_FUNC")
                 for symbol in sections[".dynsym"].iter_symbols()
@@ -141,6 +146,12 @@ def thread_locals_of_others(library: str, thread_locals: set[str]) -> list[str]:
     return [f"{library} uses {name}, a thread-local variable of another library" for name in sorted(thread_locals)]
 
 
+def too_many_thread_locals(library: str, size_bytes: int) -> list[str]:
+    if size_bytes <= HIGHEST_TLS_BYTES:
+        return []
+    return [f"{library} has {size_bytes} bytes of thread-local variables; the limit is {HIGHEST_TLS_BYTES}"]
+
+
 def working_constructors(library: str, count: int, names: list[str] | None, allowed: AbstractSet[str] = frozenset()) -> list[str]:
     """`names`: of the .init_array entries, None when the file is stripped of them; C++ names match by their part."""
     known = IDLE_CONSTRUCTORS | allowed
@@ -169,6 +180,7 @@ def check(shim: Library, engine: Library, symmetric: Library, stock: list[tuple[
     violations += wrong_needs("libamem_symmetric.so", symmetric.needed, SYMMETRIC_NEEDS)
     names = sorted(symbol.name for symbol in symmetric.exports)
     violations += [f"libamem_symmetric.so exports {name}" for name in names if not name.startswith("amemSymmetric")]
+    violations += too_many_thread_locals(engine.name, engine.thread_local_bytes)
     violations += own_calls_through_symbols(engine.name, engine.exports, engine.called)
     for library in (shim, engine, symmetric):
         violations += too_new_versions(library.name, library.needed_versions)

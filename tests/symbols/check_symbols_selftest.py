@@ -144,6 +144,13 @@ class ThreadLocals(unittest.TestCase):
     def test_own_ones_are_none(self) -> None:
         self.assertEqual(Library(arguments.engine).thread_locals, set())
 
+    def test_more_than_a_late_library_may_have_are_found_in_a_real_library(self) -> None:
+        busy, engine = Library(arguments.busy), Library(arguments.engine)
+        self.assertEqual(check_symbols.too_many_thread_locals("busy", busy.thread_local_bytes),
+                         ["busy has 257 bytes of thread-local variables; the limit is 256"])
+        self.assertEqual(check_symbols.too_many_thread_locals("engine", engine.thread_local_bytes), [])
+        self.assertGreater(engine.thread_local_bytes, 0)  # what is not read violates nothing
+
 
 class Constructors(unittest.TestCase):
     def test_one_that_works_is_found_in_a_real_library(self) -> None:
