@@ -265,6 +265,7 @@ int main(int argc, char** argv) {
   Options options;
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   CLI::App app{"Pauses and resumes a job's GPU memory by tag, and checks everything", "amem demo"};
+  app.set_version_flag("-V,--version", "amem " AMEM_VERSION, "print the version");
   app.add_option("--ranks", options.ranks,
                  "ranks, one a GPU; 0: as many as the machine has, at most 4")
       ->check(CLI::Range(0, 16));

@@ -75,10 +75,14 @@ struct Word {
 };
 
 /// Of programs of their own, whose --help has them.
-const std::vector<Word> kDemo = {
-    {"--help"},         {"--ranks", true}, {"--communicators", true},
-    {"--cycles", true}, {"--simulate"},    {"--what", true, "tags symmetric"},
-    {"--json", true}};
+const std::vector<Word> kDemo = {{"--help"},
+                                 {"--version"},
+                                 {"--ranks", true},
+                                 {"--communicators", true},
+                                 {"--cycles", true},
+                                 {"--simulate"},
+                                 {"--what", true, "tags symmetric"},
+                                 {"--json", true}};
 const std::vector<Word> kExporter = {{"--help"}, {"--listen", true}, {"--once"}};
 
 std::vector<Word> options_of(const CLI::App& command, const std::string& commands) {

@@ -135,7 +135,7 @@ def test_demo_that_is_not_installed_is_one_sentence(amem: Amem, tmp_path: Path) 
     assert_sentence(amem("demo", command=str(tmp_path / "amem")), 127, "amem_demo", "No such file")
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-V"]])
+@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-V"], ["demo", "--version"], ["demo", "-V"]])
 def test_version(amem: Amem, arguments: list[str]) -> None:
     done = amem(*arguments)
 
