@@ -146,27 +146,23 @@ void become_user(const std::string& user) {
                                        geteuid() == 0 ? strerror(errno) : "only root can"));
 }
 
-std::string status_text(const Request& request, const std::vector<ProcessStatus>& processes) {
-  if (request.as_csv) return status_csv(processes);
-  return request.as_json ? status_json(processes, request.watch_s > 0) : status_table(processes);
-}
-
 int print_status(const Request& request) {
+  using enum StatusFormat;
+  const StatusFormat as_json = request.watch_s > 0 ? json_line : json;
+  const StatusFormat format = request.as_csv ? csv : request.as_json ? as_json : table;
   for (;;) {
     const Result<std::set<InstanceId>> instances = instances_of_this_user();
     if (!instances.ok()) throw Failure(kFailed, instances.error().message);
     auto processes = ask_status(instances.value(), kStatusTimeoutMs);
-    mark_unreadable(&processes);
     if (request.pid > 0)
       std::erase_if(processes, [&](const ProcessStatus& each) { return each.pid != request.pid; });
     if (request.pid > 0 && processes.empty())
       throw Failure(kFailed,
                     fmt::format("process {} does not run amem, or is another user's", request.pid));
-    const bool all_answered = std::all_of(processes.begin(), processes.end(),
-                                          [](const auto& each) { return each.silence.empty(); });
+    const auto [text, all_answered] = status_text(processes, format);
     // ECMA-48: cursor to the first position, erase the page.
     if (request.watch_s > 0 && isatty(STDOUT_FILENO)) fmt::print("\x1b[H\x1b[2J");
-    fmt::print("{}", status_text(request, processes));
+    fmt::print("{}", text);
     if (fflush(stdout) != 0 || request.watch_s <= 0) return all_answered ? 0 : kNoReply;
     std::this_thread::sleep_for(std::chrono::duration<double>(request.watch_s));
   }

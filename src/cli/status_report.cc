@@ -94,12 +94,6 @@ Json json_of(const Gpus& gpus) {
   return out;
 }
 
-struct Sorted {
-  std::vector<Json> answered;
-  std::vector<ProcessStatus> silent;
-  Gpus gpus;
-};
-
 /// The rows of one process, by GPU and tag. A process without memory has one. `for_people`: sizes
 /// have a unit, and GPUs the numbers of nvidia-smi.
 TableRows rows_of(const Json& reply, bool for_people, const Gpus& gpus) {
@@ -140,11 +134,7 @@ std::string styled(size_t column, const std::string& cell) {
 }
 
 /// By GPU, below the titles of the columns.
-TableRows rows_with_titles(const Sorted& all, bool for_people) {
-  TableRows rows;
-  for (const Json& reply : all.answered)
-    for (std::vector<std::string>& row : rows_of(reply, for_people, all.gpus))
-      rows.push_back(std::move(row));
+TableRows with_titles(TableRows rows, bool for_people) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.front() < b.front(); });
   std::vector<std::string> titles = {
@@ -212,35 +202,80 @@ Json parsed(const ProcessStatus& process) {
   return reply;
 }
 
-Sorted sorted(const std::vector<ProcessStatus>& processes) {
-  Sorted out;
+struct Report {
+  std::vector<Json> answered;
+  std::vector<ProcessStatus> silent;
+  TableRows rows;
+  std::string remarks;
+  Gpus gpus;
+};
+
+/// A reply that lacks what the table shows counts as no reply.
+Report read_replies(const std::vector<ProcessStatus>& processes, bool for_people) {
+  Report out;
   for (const ProcessStatus& process : processes) {
-    if (!process.silence.empty()) {
-      out.silent.push_back(process);
-      continue;
+    out.silent.push_back(process);
+    if (!process.silence.empty()) continue;
+    try {
+      Json reply = parsed(process);
+      for (const Json& memory : reply.at("memory"))
+        if (const auto [gpu, is_new] = out.gpus.try_emplace(memory.at("gpu")); is_new)
+          gpu->second = ask_nvml(gpu->first);
+      const TableRows rows = rows_of(reply, for_people, out.gpus);
+      out.remarks += remarks_of(reply);
+      out.rows.insert(out.rows.end(), rows.begin(), rows.end());
+      out.answered.push_back(std::move(reply));
+      out.silent.pop_back();
+    } catch (const Json::exception&) {
+      out.silent.back().silence = "its reply cannot be parsed: it may be another version of amem";
     }
-    out.answered.push_back(parsed(process));
-    for (const Json& memory : out.answered.back().at("memory"))
-      if (const auto [gpu, is_new] = out.gpus.try_emplace(memory.at("gpu")); is_new)
-        gpu->second = ask_nvml(gpu->first);
   }
   return out;
 }
 
-}  // namespace
-
-void mark_unreadable(std::vector<ProcessStatus>* processes) {
-  for (ProcessStatus& process : *processes) {
-    if (!process.silence.empty()) continue;
-    try {
-      const Json reply = parsed(process);
-      (void)rows_of(reply, true, {});
-      (void)remarks_of(reply);
-    } catch (const Json::exception&) {
-      process.silence = "its reply cannot be parsed: it may be another version of amem";
-    }
-  }
+std::string table_of(const Report& all) {
+  if (all.answered.empty() && all.silent.empty())
+    return "no process of this user on this host runs amem\n";
+  std::string out = all.rows.empty() ? "" : text_of_table(with_titles(all.rows, true), styled);
+  out += all.remarks + other_memory_of(json_of(all.gpus), all.answered);
+  for (const ProcessStatus& process : all.silent)
+    out +=
+        colored(fmt::format("pid {} did not answer: {}",
+                            process.pid != 0 ? std::to_string(process.pid) : "?", process.silence),
+                Color::red) +
+        "\n";
+  return out;
 }
+
+std::string csv_of(const Report& all) {
+  std::string out;
+  for (const std::vector<std::string>& row : with_titles(all.rows, false)) {
+    std::string line;
+    for (const std::string& cell : row) {
+      line += line.empty() ? "\"" : ",\"";
+      for (const char each : cell) line.append(each == '"' ? 2 : 1, each);
+      line += '"';
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string json_of(const Report& all, bool in_one_line) {
+  Json silent = Json::array();
+  for (const ProcessStatus& process : all.silent)
+    silent.push_back({{"pid", process.pid}, {"reason", process.silence}});
+  constexpr int kSchema = 1;  // changes when a field changes its meaning or is removed
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  const Json out = {{"schema", kSchema},
+                    {"time", now.count()},
+                    {"gpus", json_of(all.gpus)},
+                    {"processes", Json(all.answered)},
+                    {"silent", silent}};
+  return out.dump(in_one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
 
 std::string human_bytes(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -253,50 +288,13 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
-std::string status_table(const std::vector<ProcessStatus>& processes) {
-  const Sorted all = sorted(processes);
-  if (processes.empty()) return "no process of this user on this host runs amem\n";
-  std::string remarks;
-  for (const Json& reply : all.answered) remarks += remarks_of(reply);
-  std::string out =
-      (all.answered.empty() ? "" : text_of_table(rows_with_titles(all, true), styled)) + remarks +
-      other_memory_of(json_of(all.gpus), all.answered);
-  for (const ProcessStatus& process : all.silent)
-    out +=
-        colored(fmt::format("pid {} did not answer: {}",
-                            process.pid != 0 ? std::to_string(process.pid) : "?", process.silence),
-                Color::red) +
-        "\n";
-  return out;
-}
-
-std::string status_csv(const std::vector<ProcessStatus>& processes) {
-  std::string out;
-  for (const std::vector<std::string>& row : rows_with_titles(sorted(processes), false)) {
-    std::string line;
-    for (const std::string& cell : row) {
-      line += line.empty() ? "\"" : ",\"";
-      for (const char each : cell) line.append(each == '"' ? 2 : 1, each);
-      line += '"';
-    }
-    out += line + "\n";
-  }
-  return out;
-}
-
-std::string status_json(const std::vector<ProcessStatus>& processes, bool in_one_line) {
-  const Sorted all = sorted(processes);
-  Json silent = Json::array();
-  for (const ProcessStatus& process : all.silent)
-    silent.push_back({{"pid", process.pid}, {"reason", process.silence}});
-  constexpr int kSchema = 1;  // changes when a field changes its meaning or is removed
-  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  const Json out = {{"schema", kSchema},
-                    {"time", now.count()},
-                    {"gpus", json_of(all.gpus)},
-                    {"processes", Json(all.answered)},
-                    {"silent", silent}};
-  return out.dump(in_one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+StatusText status_text(const std::vector<ProcessStatus>& processes, StatusFormat format) {
+  using enum StatusFormat;
+  const Report all = read_replies(processes, format == table);
+  std::string text = format == table ? table_of(all)
+                     : format == csv ? csv_of(all)
+                                     : json_of(all, format == json_line);
+  return {std::move(text), all.silent.empty()};
 }
 
 }  // namespace amem
