@@ -33,11 +33,7 @@ CapturedGraphs::Uses CapturedGraphs::uses_of(const void* exec) {
   return found == execs_.end() ? Uses() : found->second;
 }
 
-namespace {
-
-void leave(const CapturedGraphs::Use& use) { use.gate->leave_launch(use.object); }
-
-}  // namespace
+constexpr auto kLeave = [](const CapturedGraphs::Use& use) { use.gate->leave_launch(use.object); };
 
 Status enter_gates(const char* call, const CapturedGraphs::Uses& uses) {
   for (auto use = uses.begin(); use != uses.end();) {
@@ -46,17 +42,17 @@ Status enter_gates(const char* call, const CapturedGraphs::Uses& uses) {
       ++use;
       continue;
     }
-    std::for_each(uses.begin(), use, leave);
+    std::for_each(uses.begin(), use, kLeave);
     if (entered.error().kind != ErrorKind::timeout) return entered;
     AMEM_TRY(use->gate->enter_launch(call, use->object, true));
-    leave(*use);
+    kLeave(*use);
     use = uses.begin();
   }
   return ok_status();
 }
 
 void leave_gates(const CapturedGraphs::Uses& uses) {
-  std::for_each(uses.begin(), uses.end(), leave);
+  std::for_each(uses.begin(), uses.end(), kLeave);
 }
 
 }  // namespace amem

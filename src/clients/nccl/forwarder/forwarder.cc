@@ -91,11 +91,7 @@ Result<void*> find_real() {
 }
 
 void hide_absent_functions(void* real) {
-  const char* const* names = nullptr;
-  visit_images([&](const Image& image) {
-    if (is_forwarder(image))
-      names = reinterpret_cast<const char* const*>(image.view.address_of(kNames));
-  });
+  const auto* names = reinterpret_cast<const char* const*>(first_definition(kNames));
   std::vector<const char*> absent;
   for (; names != nullptr && *names != nullptr; ++names)
     if (added_function(*names) == nullptr && dlsym(real, *names) == nullptr)
@@ -181,9 +177,7 @@ bool is_in_forwarder(uintptr_t address) {
 void before_look_up(const char* name) {
   const bool is_nccl_name = strncmp(name, "nccl", 4) == 0 || strncmp(name, "pnccl", 5) == 0;
   if (!is_nccl_name || t_looking || added_function(name) != nullptr) return;
-  bool present = false;
-  visit_images([&](const Image& image) { present |= is_forwarder(image); });
-  if (present) (void)real_nccl();
+  if (first_definition(kNames) != 0) (void)real_nccl();
 }
 
 }  // namespace amem
