@@ -105,29 +105,24 @@ int answered(int result, const char* name, int version, uint64_t flags, void** f
   return result;
 }
 
-// The types of the ABI (CUDA Runtime API, "Driver Entry Point Access").
-template <int kCopy>
-int hooked_newest(const char* name, void** function, unsigned long long flags, int* status) {
-  auto* const real =
-      runtime_function<int(const char*, void**, unsigned long long, int*)>(kCopy, kNewest);
-  // The newest form that the runtime knows; its version is unknown.
-  return answered(real(name, function, flags, status), name, INT_MAX, flags, function);
-}
-
-template <int kCopy>
-int hooked_by_version(const char* name, void** function, unsigned version, unsigned long long flags,
-                      int* status) {
-  auto* const real = runtime_function<int(const char*, void**, unsigned, unsigned long long, int*)>(
-      kCopy, kByVersion);
-  return answered(real(name, function, version, flags, status), name, static_cast<int>(version),
-                  flags, function);
+// The types of the ABI (CUDA Runtime API, "Driver Entry Point Access"). kNewest has no version.
+template <int kCopy, typename... Version>
+int hooked_look_up(const char* name, void** function, Version... version, unsigned long long flags,
+                   int* status) {
+  using Real = int(const char*, void**, Version..., unsigned long long, int*);
+  constexpr RuntimeFunction kWhich = sizeof...(Version) > 0 ? kByVersion : kNewest;
+  const int result =
+      runtime_function<Real>(kCopy, kWhich)(name, function, version..., flags, status);
+  // Without one: the newest form that the runtime knows.
+  const int versions[] = {static_cast<int>(version)..., INT_MAX};
+  return answered(result, name, versions[0], flags, function);
 }
 
 template <int... kCopies>
 const void* runtime_hook(int copy, RuntimeFunction which, std::integer_sequence<int, kCopies...>) {
   const void* const hooks[][kRuntimeFunctions] = {
-      {reinterpret_cast<const void*>(&hooked_newest<kCopies>),
-       reinterpret_cast<const void*>(&hooked_by_version<kCopies>)}...};
+      {reinterpret_cast<const void*>(&hooked_look_up<kCopies>),
+       reinterpret_cast<const void*>(&hooked_look_up<kCopies, unsigned>)}...};
   return hooks[copy][which];
 }
 
