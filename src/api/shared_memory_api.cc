@@ -9,18 +9,6 @@
 #include "base/environment.h"
 #include "driver/work_contexts.h"
 
-namespace amem {
-namespace {
-
-static_assert(sizeof(amemIpcHandle_t) == sizeof(IpcHandleBytes));
-
-IpcHandleBytes bytes_of(const amemIpcHandle_t& handle) {
-  return std::bit_cast<IpcHandleBytes>(handle);
-}
-
-}  // namespace
-}  // namespace amem
-
 using namespace amem;
 
 AMEM_API int amemIpcGetHandle(amemIpcHandle_t* handle, const void* pointer) {
@@ -43,7 +31,7 @@ AMEM_API int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, in
     int ignored = 0;
     if (process.driver.cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) != 0)
       return make_error(ErrorKind::misuse, 0, "the driver has no device %d", device);
-    auto opened = process.tensors.open(bytes_of(*handle), device);
+    auto opened = process.tensors.open(std::bit_cast<IpcHandleBytes>(*handle), device);
     if (!opened.has_value())
       return make_error(ErrorKind::protocol, 0, "this is not a handle of amemIpcGetHandle()");
     *pointer = reinterpret_cast<void*>(AMEM_TRY(std::move(*opened)));
@@ -122,7 +110,7 @@ AMEM_API int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor) {
 AMEM_API int amemWithdrawDescriptor(const amemIpcHandle_t* handle) {
   return with_process("amemWithdrawDescriptor", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(handle, "handle"));
-    return process.sharing.withdraw_descriptor(bytes_of(*handle));
+    return process.sharing.withdraw_descriptor(std::bit_cast<IpcHandleBytes>(*handle));
   });
 }
 
@@ -131,7 +119,8 @@ AMEM_API int amemTakeDescriptor(int* descriptor, const amemIpcHandle_t* handle) 
     AMEM_TRY(check_pointer(descriptor, "descriptor"));
     *descriptor = -1;
     AMEM_TRY(check_pointer(handle, "handle"));
-    *descriptor = AMEM_TRY(process.sharing.take_descriptor(bytes_of(*handle))).release();
+    const auto wanted = std::bit_cast<IpcHandleBytes>(*handle);
+    *descriptor = AMEM_TRY(process.sharing.take_descriptor(wanted)).release();
     return ok_status();
   });
 }
