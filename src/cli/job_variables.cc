@@ -69,11 +69,15 @@ Variables job_variables(const JobOptions& options, const Variables& before) {
   return out;
 }
 
-void launch(const JobOptions& options, std::vector<std::string> command) {
+Variables job_environment(const JobOptions& options) {
   const Variables before = variables_of_this_process();
   Variables variables = job_variables(options, before);
   variables.insert(before.begin(), before.end());
-  std::vector<std::string> block = block_of(variables);
+  return variables;
+}
+
+void launch(const JobOptions& options, std::vector<std::string> command) {
+  std::vector<std::string> block = block_of(job_environment(options));
   const std::string name = command.front();
   // Searches PATH. Runs a script without a first line with sh.
   execvpe(name.c_str(), pointers_to(command).data(), pointers_to(block).data());

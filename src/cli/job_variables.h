@@ -28,6 +28,9 @@ inline constexpr char kSimulatedGpus[] = "AMEM_SIM_DEVICES";
 /// missing.
 Variables job_variables(const JobOptions& options, const Variables& before);
 
+/// All variables of a job that this process starts. Throws as job_variables().
+Variables job_environment(const JobOptions& options);
+
 /// Replaces this process with `command`, with the job's variables set. The pid, standard streams,
 /// signals and exit code are those of the command. Does not return. Throws Failure, with kNotFound
 /// or kNotExecutable if applicable.

@@ -27,12 +27,16 @@ bool is_same_file(const std::string& entry, const std::string& library) {
 
 }  // namespace
 
-std::string program_folder() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error)
-    throw Failure(kRefused, fmt::format("readlink(/proc/self/exe) failed: {}", error.message()));
-  return program.parent_path();
+std::string program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+
+std::vector<std::string> preloads_in(const std::string& variable) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < variable.size();) {
+    const size_t end = std::min(variable.find_first_of(kSeparators, at), variable.size());
+    if (end > at) out.push_back(variable.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
 }
 
 std::string find_library() {
@@ -54,14 +58,10 @@ std::string find_library() {
 }
 
 std::string compose_preload(const std::string& before, const std::string& library) {
-  bool is_empty = true;
-  for (size_t at = 0; at < before.size();) {
-    const size_t end = std::min(before.find_first_of(kSeparators, at), before.size());
-    if (is_same_file(before.substr(at, end - at), library)) return before;
-    is_empty = is_empty && end == at;
-    at = end + 1;
-  }
-  return is_empty ? library : before + ":" + library;
+  const std::vector<std::string> entries = preloads_in(before);
+  for (const std::string& entry : entries)
+    if (is_same_file(entry, library)) return before;
+  return entries.empty() ? library : before + ":" + library;
 }
 
 }  // namespace amem

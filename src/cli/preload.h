@@ -3,11 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace amem {
 
-/// The folder of this program. Throws Failure.
+/// The folder of this program. Throws.
 std::string program_folder();
+
+/// The libraries in this value of LD_PRELOAD.
+std::vector<std::string> preloads_in(const std::string& variable);
 
 /// The path of libamem_nccl.so, relative to this program, so that an installed tree can be moved.
 /// Throws Failure if the library is missing or LD_PRELOAD cannot contain its path.

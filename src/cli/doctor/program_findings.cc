@@ -72,9 +72,7 @@ Finding nccl_finding(const std::string& path, const std::string& refusal, int ve
 }
 
 void add_python(Findings& findings, const std::string& python) {
-  const Variables before = variables_of_this_process();
-  Variables variables = job_variables({}, before);
-  variables.insert(before.begin(), before.end());
+  Variables variables = job_environment({});
   variables["AMEM_LOG"] = "0";
   const Outcome outcome = run_program({python, "-c", kProbe}, variables, kProbeTimeoutMs);
   // Libraries may print too; the result is the last line.

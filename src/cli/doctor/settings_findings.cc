@@ -4,13 +4,12 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 
 #include "base/environment.h"
 #include "cli/doctor/doctor.h"
+#include "cli/preload.h"
 #include "cli/variables.h"
 
 namespace amem {
@@ -18,18 +17,11 @@ namespace {
 
 using enum Finding::Verdict;
 
-struct Setting {
-  std::string value;
-  std::string source;  ///< "" for the environment, or a file
-};
-
 /// NCCL's variables: of the environment, then of $NCCL_CONF_FILE or .nccl.conf in the user's home,
 /// then of /etc/nccl.conf. The first counts (initEnv() and setEnvFile(), misc/param.cc@v2.30.7-1).
 class NcclSettings {
  public:
-  explicit NcclSettings(const Variables& variables) {
-    for (const auto& [name, value] : variables)
-      if (name.starts_with("NCCL_")) settings_.try_emplace(name, Setting{value, ""});
+  explicit NcclSettings(const Variables& variables) : values_(variables) {
     const std::string own = value_of(variables, "NCCL_CONF_FILE");
     const passwd* const user = getpwuid(getuid());
     if (!own.empty())
@@ -38,15 +30,10 @@ class NcclSettings {
       read(std::string(user->pw_dir) + "/.nccl.conf");
     read("/etc/nccl.conf");
   }
-  /// "NCCL_X=1 in /etc/nccl.conf", or "" if nothing sets it to one of these values.
-  std::string set_to(const std::string& name, std::initializer_list<const char*> values) const {
-    const auto found = settings_.find(name);
-    if (found == settings_.end()) return {};
-    const auto& [value, source] = found->second;
-    for (const char* wanted : values)
-      if (value == wanted)
-        return fmt::format("{}={}{}{}", name, value, source.empty() ? "" : " in ", source);
-    return {};
+  /// "NCCL_X=1 in /etc/nccl.conf", or "" if nothing sets it to this value.
+  std::string set_to(const std::string& name, const char* value) const {
+    const std::string source = value_of(sources_, name);
+    return value_of(values_, name) == value ? fmt::format("{}={}{}", name, value, source) : "";
   }
 
  private:
@@ -54,11 +41,12 @@ class NcclSettings {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       const size_t equals = line.find('=');
-      if (equals != line.npos && line.front() != '#')
-        settings_.try_emplace(line.substr(0, equals), Setting{line.substr(equals + 1), path});
+      if (equals == line.npos || line.front() == '#') continue;
+      const std::string name = line.substr(0, equals);
+      if (values_.try_emplace(name, line.substr(equals + 1)).second) sources_[name] = " in " + path;
     }
   }
-  std::map<std::string, Setting> settings_;
+  Variables values_, sources_;  ///< sources: of those in files
 };
 
 /// amem's library, or the library beside it that loads it in the place of torch_memory_saver's.
@@ -70,12 +58,8 @@ bool is_amem(const std::string& library) {
 }
 
 void add_preloads(Findings& findings, const Variables& variables) {
-  const std::string preloads = value_of(variables, "LD_PRELOAD");
-  for (size_t at = 0; at < preloads.size();) {
-    const size_t end = std::min(preloads.find_first_of(": ", at), preloads.size());
-    const std::string library = preloads.substr(at, end - at);
-    at = end + 1;
-    if (library.empty() || is_amem(library)) continue;
+  for (const std::string& library : preloads_in(value_of(variables, "LD_PRELOAD"))) {
+    if (is_amem(library)) continue;
     if (library.find('/') != library.npos && !std::filesystem::exists(library))
       findings.push_back({note, "LD_PRELOAD", library + " does not exist; the loader ignores it"});
     else if (library.find("torch_memory_saver") != library.npos)
@@ -115,7 +99,7 @@ Findings settings_findings() {
         {note, "AMEM_ENABLE", "is 0: `import amem` does not enable amem; amem run does"});
 
   const NcclSettings nccl(variables);
-  if (const std::string off = nccl.set_to("NCCL_CUMEM_ENABLE", {"0"}); off.empty())
+  if (const std::string off = nccl.set_to("NCCL_CUMEM_ENABLE", "0"); off.empty())
     findings.push_back({ok, "NCCL_CUMEM_ENABLE", "is not 0"});
   else if (ours.cumem == CumemMode::respect)
     findings.push_back({fail, "NCCL_CUMEM_ENABLE",
@@ -125,18 +109,18 @@ Findings settings_findings() {
     findings.push_back({note, "NCCL_CUMEM_ENABLE",
                         off + "; amem sets it to 1 before NCCL reads it, because NCCL's memory "
                               "cannot be released otherwise"});
-  if (nccl.set_to("NCCL_NVLS_ENABLE", {"0"}).empty())
+  if (nccl.set_to("NCCL_NVLS_ENABLE", "0").empty())
     findings.push_back({note, "NCCL_NVLS_ENABLE",
                         "is not 0: on machines with NVSwitch, NCCL's NVLS memory stays on the GPU; "
                         "set it to 0 to release more"});
   else
     findings.push_back({ok, "NCCL_NVLS_ENABLE", "is 0: there is no NVLS memory"});
   findings.push_back({ok, "NCCL_GRAPH_REGISTER",
-                      nccl.set_to("NCCL_GRAPH_REGISTER", {"0"}).empty()
+                      nccl.set_to("NCCL_GRAPH_REGISTER", "0").empty()
                           ? "is not 0: tagged memory that NCCL registers for CUDA graphs is "
                             "restored with its tag"
                           : "is 0: NCCL registers no buffers of CUDA graphs"});
-  if (const std::string on = nccl.set_to("NCCL_P2P_USE_CUDA_MEMCPY", {"1"}); !on.empty())
+  if (const std::string on = nccl.set_to("NCCL_P2P_USE_CUDA_MEMCPY", "1"); !on.empty())
     findings.push_back({fail, "NCCL_P2P_USE_CUDA_MEMCPY",
                         on + ": NCCL copies on threads of its own, which amem cannot wait for; "
                              "unset it"});
