@@ -204,7 +204,6 @@ void scan_images(bool again) {
 
 bool left_out_images() { return g_left_out.load(std::memory_order_relaxed); }
 
-DlopenFunction real_dlopen() { return g_dlopen; }
 DlsymFunction real_dlsym() { return g_dlsym; }
 
 }  // namespace amem

@@ -77,10 +77,9 @@ void scan_images(bool again = false);
 /// True if the last scan found more images than can be patched.
 bool left_out_images();
 
-/// dlopen and dlsym of this process, which pass no entry. REQUIRES: start_interposition().
 using DlopenFunction = void* (*)(const char* file, int flags);
 using DlsymFunction = void* (*)(void* handle, const char* name);
-DlopenFunction real_dlopen();
+/// dlsym of this process, which passes no entry. REQUIRES: start_interposition().
 DlsymFunction real_dlsym();
 
 }  // namespace amem

@@ -137,14 +137,17 @@ const void* replacement(uintptr_t function) {
 
 // --- With no lock held
 
+/// The copies that were filled since the last call with this number, which counts them.
+std::span<NcclCopy> new_copies(std::atomic<size_t>& known) {
+  const auto copies = nccl_copies();
+  return copies.subspan(std::min(known.exchange(copies.size()), copies.size()));
+}
+
 void targets_found() {
   static constinit std::atomic<size_t> kept{0};
-  const auto copies = nccl_copies();
-  for (const NcclCopy& copy :
-       copies.subspan(std::min(kept.exchange(copies.size()), copies.size()))) {
+  for (const NcclCopy& copy : new_copies(kept)) {
     // Doors and tables lead to it for as long as the process lives.
-    if (real_dlopen()(copy.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr)
-      (void)dlerror();
+    if (dlopen(copy.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) (void)dlerror();
   }
 }
 
@@ -184,9 +187,7 @@ std::span<NcclCopy> nccl_copies() {
 
 void log_nccl_copies() {
   static constinit std::atomic<size_t> logged{0};
-  const auto copies = nccl_copies();
-  for (const NcclCopy& copy :
-       copies.subspan(std::min(logged.exchange(copies.size()), copies.size()))) {
+  for (const NcclCopy& copy : new_copies(logged)) {
     AMEM_LOG(debug, -1, "catching the calls of %s", copy.path);
     if (copy.refusal != nullptr)
       AMEM_LOG(warn, -1, "this process cannot pause: %s: %s", copy.path, copy.refusal);
