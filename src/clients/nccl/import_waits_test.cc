@@ -148,7 +148,7 @@ TEST_F(ImportWaitsTest, PauseOfAThirdProcessThatWaitsForNoCallSucceeds) {
 
 // Its thread is inside NCCL when no call is.
 TEST_F(ImportWaitsTest, OfANonBlockingCommunicatorRefusesAPauseAtOnce) {
-  nccl_.note_in_progress();
+  nccl_.async_communicators.note_in_progress();
   nccl_.async_communicators.add(kWorld, [](ncclComm_t, int* state) -> int {
     *state = ncclInProgress;
     return ncclSuccess;

@@ -240,7 +240,7 @@ TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
 
 // Nobody is inside a call and no device has work, and yet a kernel is going to use the memory.
 TEST_F(ImportsTest, NothingIsRevokedWhileNcclHasYetToLaunch) {
-  nccl_.note_in_progress();
+  nccl_.async_communicators.note_in_progress();
   nccl_.async_communicators.add(kCommunicator, [](ncclComm_t, int* state) -> int {
     EXPECT_EQ(g_calls.unmaps, 0);
     *state = ncclInProgress;

@@ -44,14 +44,9 @@ class NcclClient final : public Client, public GraphGate {
   CallGate gate{
       peers, [this] { return resume_for_call(); },
       [this](const InstanceId& member) { handles.exchange().request_resume(member, kNcclTag); }};
-  CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
+  CaptureWatch captures{gate, async_communicators};
 
-  /// NCCL has returned ncclInProgress, or may have.
-  void note_in_progress() {
-    captures.expect_background_work();
-    async_communicators.note_in_progress();
-  }
   /// For a communicator that is being derived from `parent`: its identity, to be called once, when
   /// NCCL has derived it (gate/communicator_id.h); none if the parent has none.
   Identify identity_of_child(const void* parent, int color, std::vector<int> excluded = {});

@@ -56,7 +56,7 @@ int inside(NcclClient& client, int copy, const char* name, Comm comm, Call call,
   t_refused = false;
   const int result = call();
   if (result == ncclInProgress) [[unlikely]]
-    client.note_in_progress();
+    client.async_communicators.note_in_progress();
   if (client.async_communicators.any()) [[unlikely]]
     add_async(client, copy, comm);
   return result;
@@ -137,7 +137,7 @@ void end_making_in_group(NcclClient& client, int copy, int result) {
     add_async(client, copy, comm != nullptr ? comm : pending.parent);
     // A parent that does not block is in progress until NCCL has filled the slot.
     if (comm == nullptr) {
-      client.note_in_progress();
+      client.async_communicators.note_in_progress();
       client.async_communicators.expect_child(pending.parent, slot, id);
       continue;
     }
@@ -179,7 +179,7 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
   t_refused = false;
   return client.gate.end_group(name, [&] {
     const int result = end();
-    if (result == ncclInProgress) client.note_in_progress();
+    if (result == ncclInProgress) client.async_communicators.note_in_progress();
     // A pause that waits for the group to leave the gate uses the list of communicators.
     if (client.gate.is_in_outermost_group()) end_making_in_group(client, copy, result);
     return result;

@@ -37,8 +37,9 @@ class AsyncCommunicators {
   /// Adds a communicator to query: a new one, or one that another call created and that is now
   /// used.
   void add(ncclComm_t communicator, AskFunction* real);
-  /// NCCL works in the background from now on. Relaxed: the call is inside the gate, and a pause
-  /// asks any() after it has seen that call outside.
+  /// NCCL has returned ncclInProgress, or may have: it works in the background from now on.
+  /// Relaxed: the call is inside the gate, and a pause asks any() after it has seen that call
+  /// outside.
   void note_in_progress() { any_.store(true, std::memory_order_relaxed); }
   /// True if NCCL may run work while no thread of the application is inside.
   bool any() const { return any_.load(std::memory_order_relaxed); }

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "clients/nccl/gate/call_gate.h"
+#include "clients/nccl/gate/async_communicators.h"
 #include "driver/driver.h"
 
 namespace amem {
@@ -30,7 +30,9 @@ namespace amem {
 /// Thread-safe.
 class CaptureWatch {
  public:
-  explicit CaptureWatch(CallGate& gate) : gate_(gate) {}
+  /// NCCL launches work of `background` on its own threads.
+  CaptureWatch(CallGate& gate, const AsyncCommunicators& background)
+      : gate_(gate), background_(background) {}
 
   /// NCCL has queried this stream on the calling thread, and the driver returned `status`
   /// (CUstreamCaptureStatus) and the id of the capture. An error refuses the work.
@@ -70,9 +72,6 @@ class CaptureWatch {
     if (is_ungated()) gate_.note_ungated_allocation();
   }
 
-  /// NCCL launches work on its own threads from now on (non-blocking communicators).
-  void expect_background_work() { works_in_background_ = true; }
-
   /// True if a capture is still running. Removes captures that have ended.
   bool any(const Driver& driver) {
     MutexLock lock(mutex_);
@@ -92,11 +91,11 @@ class CaptureWatch {
   /// True if NCCL works on the calling thread for a call that is not inside. A thread that has
   /// never made a call may be one of NCCL's own.
   bool is_ungated() const {
-    return !gate_.caller_is_in_call() && (!works_in_background_ || gate_.caller_has_called());
+    return !gate_.caller_is_in_call() && (!background_.any() || gate_.caller_has_called());
   }
 
   CallGate& gate_;
-  std::atomic<bool> works_in_background_{false};
+  const AsyncCommunicators& background_;
   Mutex mutex_;
   std::map<uint64_t, DriverStream> captured_ AMEM_GUARDED_BY(mutex_);  ///< by id of the capture
   /// captured_ is not empty. Written with the mutex held. Relaxed: a thread that ends a stream
