@@ -128,12 +128,12 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
   if (!is_saved || !is_kept(allocation->kind))
     return make_error(ErrorKind::misuse, 0,
                       "the memory at 0x%" PRIx64 " is not paused with its contents kept", address);
-  Saved found{backing.saved,
-              {},
-              backing.saved_file,
-              backing.saved_pieces,
-              address - mapping->address + allocation->offset_bytes};
-  if (backing.saved != nullptr && found.file.file == nullptr)
+  Saved found{
+      backing.saved, {}, backing.saved_file, address - mapping->address + allocation->offset_bytes};
+  if (found.file.file != nullptr)
+    for (const Piece& piece : backing.saved_pieces)
+      found.ranges.push_back({piece.offset_bytes, {nullptr, piece.size_bytes}});
+  else if (backing.saved != nullptr)
     found.ranges = copy_ranges(backing.saved_pieces, *backing.saved);
   return found;
 }
@@ -144,24 +144,16 @@ Status TensorClient::read_saved(DeviceAddress address, size_t size_bytes, void* 
     return find_saved(address, size_bytes);
   }());
   memset(to, 0, size_bytes);
-  const auto& [block, ranges, file, pieces, begin] = found;
-  const size_t end = begin + size_bytes;
-  for (const CopyRange& range : ranges) {
-    const size_t first = std::max(begin, range.offset_bytes);
-    const size_t last = std::min(end, range.offset_bytes + range.on_host.size_bytes);
-    if (first < last)
-      memcpy(static_cast<unsigned char*>(to) + (first - begin),
-             range.on_host.base + (first - range.offset_bytes), last - first);
-  }
-  if (file.file == nullptr) return ok_status();
-  size_t in_file = file.offset_bytes;
-  for (const Piece& piece : pieces) {
-    const size_t first = std::max(begin, piece.offset_bytes);
-    const size_t last = std::min(end, piece.offset_bytes + piece.size_bytes);
-    if (first < last)
-      AMEM_TRY(file.file->read(in_file + (first - piece.offset_bytes),
-                               static_cast<unsigned char*>(to) + (first - begin), last - first));
-    in_file += piece.size_bytes;
+  const size_t begin = found.offset_bytes, end = begin + size_bytes;
+  size_t in_file = found.file.offset_bytes;
+  for (const auto& [offset, on_host] : found.ranges) {
+    const size_t first = std::max(begin, offset), last = std::min(end, offset + on_host.size_bytes);
+    auto* const wanted = static_cast<unsigned char*>(to) + (first - begin);
+    if (first < last && on_host.base != nullptr)
+      memcpy(wanted, on_host.base + (first - offset), last - first);
+    else if (first < last)
+      AMEM_TRY(found.file.file->read(in_file + (first - offset), wanted, last - first));
+    in_file += on_host.size_bytes;
   }
   return ok_status();
 }
@@ -171,7 +163,7 @@ Result<const void*> TensorClient::saved(DeviceAddress address, size_t size_bytes
   const Saved found = AMEM_TRY(find_saved(address, size_bytes));
   const size_t begin = found.offset_bytes;
   for (const CopyRange& range : found.ranges)
-    if (begin >= range.offset_bytes &&
+    if (range.on_host.base != nullptr && begin >= range.offset_bytes &&
         begin + size_bytes <= range.offset_bytes + range.on_host.size_bytes)
       return range.on_host.base + (begin - range.offset_bytes);
   return make_error(ErrorKind::misuse, 0,

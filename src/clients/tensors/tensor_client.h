@@ -115,9 +115,8 @@ class TensorClient final : public Client {
   std::vector<Access> access_to(int device) const AMEM_REQUIRES(registry_.mutex);
   struct Saved {
     HostBlock block;                ///< keeps the ranges
-    std::vector<CopyRange> ranges;  ///< in the order of offsets
-    FilePart file;                  ///< if it is set, the contents are there, not in `ranges`
-    std::vector<Piece> pieces;      ///< in the file
+    std::vector<CopyRange> ranges;  ///< in the order of offsets; without an address if in the file
+    FilePart file;                  ///< with all ranges, one after another, or none
     size_t offset_bytes;            ///< of the address in the backing
   };
   Result<Saved> find_saved(DeviceAddress address, size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
