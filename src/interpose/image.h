@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/cancellation.h"
@@ -28,6 +29,7 @@ struct Image {
   std::span<const ElfW(Phdr)> headers;
   ElfView view;
 
+  std::string_view file_name() const { return path + std::string_view(path).rfind('/') + 1; }
   bool contains(uintptr_t address) const { return address >= begin && address < end; }
   /// True if the loader has applied the image's relocations. An image that another thread is
   /// loading can be visited before that.

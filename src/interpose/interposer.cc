@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "interpose/slots.h"
@@ -71,8 +70,7 @@ bool visit_seen(NeedsWork needs_work, Work work) {
 }
 
 bool is_left_alone(const Image& image) {
-  std::string_view name = image.path;
-  name.remove_prefix(name.rfind('/') + 1);
+  const std::string_view name = image.file_name();
   return image.contains(reinterpret_cast<uintptr_t>(&is_left_alone)) ||
          name.starts_with("libc.so.") || name.starts_with("ld-linux") ||
          name.starts_with("libcuda.so") || name.starts_with("libcudart") ||

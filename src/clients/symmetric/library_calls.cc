@@ -4,9 +4,9 @@
 
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "clients/driver_entries/import.h"
+#include "interpose/image.h"
 
 namespace amem {
 
@@ -45,12 +45,6 @@ void* library_entry(std::span<const DriverCall> own, const char* name, void* fun
     }
   }
   return function;
-}
-
-bool is_library(const Image& image, const char* name) {
-  std::string_view file = image.path;
-  file.remove_prefix(file.rfind('/') + 1);
-  return file.starts_with(name);
 }
 
 }  // namespace amem

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "clients/driver_entries/entry.h"
-#include "interpose/image.h"
 
 namespace amem {
 
@@ -23,8 +22,5 @@ DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_
 /// The entry for the name among `own` and the shared calls, if `function` is the driver's own; else
 /// `function`.
 void* library_entry(std::span<const DriverCall> own, const char* name, void* function);
-
-/// True for an image whose file name starts with this.
-bool is_library(const Image& image, const char* name);
 
 }  // namespace amem

@@ -44,7 +44,7 @@ constexpr std::array<const char*, 1> kNames{"dlsym"};
 
 const void* entry_of(size_t, uintptr_t function, const Image* user) {
   const bool is_own = function == 0 || function == reinterpret_cast<uintptr_t>(real_dlsym());
-  return user != nullptr && is_own && is_library(*user, "libnvshmem_host.so")
+  return user != nullptr && is_own && user->file_name().starts_with("libnvshmem_host.so")
              ? reinterpret_cast<const void*>(&amem_nvshmem_dlsym_entry)
              : nullptr;
 }

@@ -55,7 +55,9 @@ int look_up(const char* name, void** function, More... more) {
 constexpr auto* kNewestEntry = &look_up<kNewest, unsigned long long, int*>;
 constexpr auto* kByVersionEntry = &look_up<kByVersion, unsigned, unsigned long long, int*>;
 
-bool has_torchs_table(const Image& image) { return is_library(image, "libc10_cuda.so"); }
+bool has_torchs_table(const Image& image) {
+  return image.file_name().starts_with("libc10_cuda.so");
+}
 
 const void* entry_of(size_t which, uintptr_t function, const Image* user) {
   if (user == nullptr || !has_torchs_table(*user)) return nullptr;
@@ -66,17 +68,15 @@ const void* entry_of(size_t which, uintptr_t function, const Image* user) {
 
 // --- A table that is filled
 
-void replace_function(const Image& image, const DriverCall& call) {
-  const uintptr_t real = first_definition(call.symbol);
-  if (real == 0) return;
-  call.real->store(real);
-  replace_variables(image, real, reinterpret_cast<uintptr_t>(call.entry));
-}
-
 void replace_functions(const Image& image) {
   if (!has_torchs_table(image)) return;
-  for (const DriverCall& call : kOwnCalls) replace_function(image, call);
-  for (const DriverCall& call : kSharedLibraryCalls) replace_function(image, call);
+  for (const auto calls :
+       {std::span<const DriverCall>(kOwnCalls), std::span<const DriverCall>(kSharedLibraryCalls)})
+    for (const DriverCall& call : calls)
+      if (const uintptr_t real = first_definition(call.symbol); real != 0) {
+        call.real->store(real);
+        replace_variables(image, real, reinterpret_cast<uintptr_t>(call.entry));
+      }
 }
 
 constinit NamedFunctions g_torch_functions{kNames, entry_of, replace_functions};

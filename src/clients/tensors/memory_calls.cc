@@ -6,12 +6,11 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 
-#include "base/environment.h"
 #include "base/active.h"
+#include "base/environment.h"
 #include "base/last_error.h"
 #include "clients/tensors/tensor_client.h"
 #include "interpose/interposer.h"
@@ -201,13 +200,10 @@ constexpr auto kRuntimeEntries = []<size_t kWhich, size_t kRuntime>() {
                                                     The::template allocate<kMallocOfPytorch>)));
 };
 
-/// PyTorch's caching allocator shares memory among tensors that regions and other code allocate.
-bool is_pytorchs_allocator(const Image* user) {
-  return user != nullptr && std::string_view(user->path).ends_with("/libc10_cuda.so");
-}
-
 const void* runtime_entry(size_t which, uintptr_t function, const Image* user) {
-  if (which == kMalloc && is_pytorchs_allocator(user)) which = kMallocOfPytorch;
+  // PyTorch's caching allocator shares memory among tensors that regions and other code allocate.
+  if (which == kMalloc && user != nullptr && user->file_name() == "libc10_cuda.so")
+    which = kMallocOfPytorch;
   return entry_of<g_runtime, kRuntimeEntries>(which, function);
 }
 

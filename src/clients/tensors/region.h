@@ -11,7 +11,7 @@
 namespace amem {
 
 /// While a region is open, cudaMalloc() allocates memory with its tag (memory_calls.h). PyTorch's
-/// allocator is an exception: its memory has the tag of its pool (pool_functions.h).
+/// allocator is an exception: its memory has the tag of its pool (api/pool_api.cc).
 struct Region {
   Tag tag;  ///< empty: cudaMalloc() of the CUDA runtime, for memory that is never paused
   Kind kind = Kind::keep;
