@@ -94,9 +94,8 @@ std::vector<std::string> take_command(const CLI::App& run, std::vector<std::stri
 }
 
 bool has_subcommand(const CLI::App& app, const std::string& name) {
-  const std::vector<const CLI::App*> all = app.get_subcommands({});
-  return std::any_of(all.begin(), all.end(),
-                     [&](const CLI::App* each) { return each->get_name() == name; });
+  const auto has_name = [&](const CLI::App* each) { return each->get_name() == name; };
+  return !app.get_subcommands(has_name).empty();
 }
 
 /// What CLI11 accepts, or does not name in its error: an empty argument, an unknown subcommand, and

@@ -5,14 +5,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/variables.h"
+#include <cstring>
+
+#include "base/environment.h"
 
 namespace amem {
 
 std::string colored(const std::string& text, Color color) {
-  const Variables variables = variables_of_this_process();
-  if (!isatty(STDOUT_FILENO) || !value_of(variables, "NO_COLOR").empty() ||
-      value_of(variables, "TERM") == "dumb")
+  if (!isatty(STDOUT_FILENO) || *variable_now("NO_COLOR") != '\0' ||
+      strcmp(variable_now("TERM"), "dumb") == 0)
     return text;
   return fmt::format("\x1b[{}m{}\x1b[0m", static_cast<int>(color), text);
 }

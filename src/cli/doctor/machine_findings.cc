@@ -58,25 +58,22 @@ void add_gpus(Findings& findings) {
   for (const auto& [gpu, count] : counts) findings.push_back(gpu_finding(gpu, count));
 }
 
-void add_descriptors(Findings& findings) {
+Finding descriptors_finding() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const std::string text = fmt::format("{} open files, at most {}", limit.rlim_cur, limit.rlim_max);
   if (limit.rlim_max < kFewDescriptors)
-    return findings.push_back({note, "descriptors",
-                               text + "; a resume needs one for each block of NCCL memory that "
-                                      "processes share: raise the hard limit (ulimit -Hn) if a "
-                                      "pause is refused"});
-  findings.push_back({ok, "descriptors", text + "; amem raises the soft limit when needed"});
+    return {note, "descriptors",
+            text +
+                "; a resume needs one for each block of NCCL memory that processes share: raise "
+                "the hard limit (ulimit -Hn) if a pause is refused"};
+  return {ok, "descriptors", text + "; amem raises the soft limit when needed"};
 }
 
-void add_host_memory(Findings& findings) {
-  const size_t bytes = available_host_bytes();
-  findings.push_back(
-      {ok, "host memory",
-       fmt::format("{} available to this process; released memory whose contents are kept needs as "
-                   "much",
-                   human_bytes(static_cast<double>(bytes)))});
+Finding host_memory_finding() {
+  return {ok, "host memory",
+          human_bytes(static_cast<double>(available_host_bytes())) +
+              " available to this process; released memory whose contents are kept needs as much"};
 }
 
 /// Creates what every process of a job creates in /dev/shm.
@@ -117,8 +114,8 @@ void add_processes(Findings& findings) {
 Findings machine_findings() {
   Findings findings;
   add_gpus(findings);
-  add_descriptors(findings);
-  add_host_memory(findings);
+  findings.push_back(descriptors_finding());
+  findings.push_back(host_memory_finding());
   add_processes(findings);
   return findings;
 }
