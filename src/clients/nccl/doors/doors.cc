@@ -21,22 +21,20 @@ namespace {
 
 // --- The path of a call
 
-/// NCCL's function behind a door. Counts the call.
-template <typename Function>
-Function* call_through(int copy, NcclFunction function) {
-  NcclCopy& nccl = g_nccl_copies[static_cast<size_t>(copy)];
-  const auto row = static_cast<size_t>(function);
-  // Relaxed: a number for reports; nothing is ordered by it.
-  const uint64_t before = nccl.calls[row].load(std::memory_order_relaxed);
-  nccl.calls[row].store(before + 1, std::memory_order_relaxed);
-  return reinterpret_cast<Function*>(nccl.real[row]);
-}
-
-/// Another function of the same library, or nullptr.
+/// A function of an NCCL library, or nullptr.
 template <typename Function>
 Function* real_function(int copy, NcclFunction function) {
   return reinterpret_cast<Function*>(
       g_nccl_copies[static_cast<size_t>(copy)].real[static_cast<size_t>(function)]);
+}
+
+/// The function behind a door. Counts the call.
+template <typename Function>
+Function* call_through(int copy, NcclFunction function) {
+  auto& calls = g_nccl_copies[static_cast<size_t>(copy)].calls[static_cast<size_t>(function)];
+  // Relaxed: a number for reports; nothing is ordered by it.
+  calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return real_function<Function>(copy, function);
 }
 
 /// Records a communicator that a pause may have to query.
