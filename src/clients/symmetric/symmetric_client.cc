@@ -18,11 +18,6 @@ Error no_set() {
                     "this is not a set of amemCreateMemorySet(), or it was destroyed");
 }
 
-/// nullptr: none.
-const char* failure_of(const amemMemorySetUser_t& user) {
-  return user.failure != nullptr ? user.failure(user.context) : nullptr;
-}
-
 }  // namespace
 
 Result<SymmetricClient::Set> SymmetricClient::look_up(MemorySet memory) {
@@ -108,7 +103,8 @@ Status SymmetricClient::enter(const void* set, long timeout_ms) {
     // The table notifies of an end before reopen_for_peer() is called.
     if (found != nullptr) fail_if_ended(*found);
     if (found == nullptr || found->is_ending || is_paused_ || !found->ended.empty()) return true;
-    why = failure_of(found->of.user);
+    const amemMemorySetUser_t& user = found->of.user;
+    why = user.failure != nullptr ? user.failure(user.context) : nullptr;
     if (why != nullptr) return true;
     const std::string* const paused = paused_peer(*found);
     if (paused != nullptr) waited_for = *paused;
