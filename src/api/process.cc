@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include "api/calls.h"
@@ -17,7 +16,6 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
-#include "clients/tensors/region.h"
 #include "driver/nvml.h"
 #include "engine/statistics.h"
 #include "interpose/image.h"

@@ -5,18 +5,13 @@
 
 #include <algorithm>
 
-#include "amem.h"
-#include "amem_nccl_abi.h"
 #include "api/calls.h"
 #include "api/enable.h"
 #include "api/interposition_report.h"
-#include "api/process.h"
-#include "base/last_error.h"
 #include "base/system_call.h"
 #include "base/thread_value.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/doors/added_functions.h"
-#include "clients/nccl/doors/nccl_result.h"
 #include "engine/statistics.h"
 
 namespace amem {

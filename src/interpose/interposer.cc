@@ -6,7 +6,6 @@
 #include <pthread.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
-#include <utility>
 
 #include "base/environment.h"
 #include "contents/backup_file.h"

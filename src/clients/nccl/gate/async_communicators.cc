@@ -4,9 +4,6 @@
 
 #include <time.h>
 
-#include <algorithm>
-#include <atomic>
-
 namespace amem {
 
 void AsyncCommunicators::add(ncclComm_t communicator, AskFunction* real) {
@@ -52,7 +49,7 @@ bool AsyncCommunicators::any_in_progress(const CommunicatorIds* ids) {
   MutexLock lock(turns_);
   for (const auto& [communicator, ask] : communicators_) {
     const CommunicatorId id = gate_.id_of(communicator);
-    if (ids != nullptr && std::find(ids->begin(), ids->end(), id) == ids->end()) continue;
+    if (ids != nullptr && !contains(*ids, id)) continue;
     int state = ncclSuccess;
     if (ask(communicator, &state) == ncclSuccess && state == ncclInProgress) return true;
   }

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/thread_value.h"
 #include "clients/nccl/buffer_contents.h"
-#include "clients/nccl/gate/communicator_id.h"
 
 namespace amem {
 namespace {
