@@ -16,18 +16,9 @@
     jz .Lfind_\name
     jmp *%rax
 .Lfind_\name:
-    .irp register, rdi, rsi, rdx, rcx, r8, r9, rax  // the last one aligns the stack
-    pushq %\register
-    .cfi_adjust_cfa_offset 8
-    .endr
+    AMEM_PUSH_ARGUMENTS
     leaq .Lname_\name(%rip), %rdi
     leaq .Lfunction_\name(%rip), %rsi
-    call amem_find_symmetric
-    .irp register, r9, r9, r8, rcx, rdx, rsi, rdi
-    popq %\register
-    .cfi_adjust_cfa_offset -8
-    .endr
-    jmp *%rax
 #else
     adrp x17, .Lfunction_\name
     add x17, x17, :lo12:.Lfunction_\name
@@ -39,8 +30,8 @@
     adrp x0, .Lname_\name
     add x0, x0, :lo12:.Lname_\name
     mov x1, x17
-    AMEM_CALL_AND_JUMP amem_find_symmetric
 #endif
+    AMEM_CALL_AND_JUMP amem_find_symmetric
     AMEM_END_FUNCTION amemSymmetric\name
     .section .rodata
 .Lname_\name: .string "amemSymmetric\name"
