@@ -14,21 +14,11 @@ inline constinit thread_local bool t_refused = false;
 
 /// The ncclResult_t for an error of this kind.
 inline int nccl_result_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::driver:
-      return ncclUnhandledCudaError;
-    case ErrorKind::os:
-    case ErrorKind::timeout:
-      return ncclSystemError;
-    case ErrorKind::protocol:
-      return ncclInternalError;
-    case ErrorKind::peer:
-      return ncclRemoteError;
-    case ErrorKind::misuse:
-    case ErrorKind::unsupported:
-      return ncclInvalidUsage;
-  }
-  return ncclInternalError;
+  using enum ErrorKind;
+  if (kind == driver) return ncclUnhandledCudaError;
+  if (kind == os || kind == timeout) return ncclSystemError;
+  if (kind == peer) return ncclRemoteError;
+  return kind == misuse || kind == unsupported ? ncclInvalidUsage : ncclInternalError;
 }
 
 /// Converts an error to the ncclResult_t for the caller. Stores the error's text

@@ -134,10 +134,10 @@ void* real_nccl() {
 // --- Replacements of functions to which amem cannot forward
 
 // In the System V ABI a callee may ignore its arguments, in registers and on the stack, so one
-// function without parameters replaces all functions with the same type of result.
+// function without parameters replaces all functions with the same type of result. The empty team
+// is in the registers in which a number 0 is.
 int return_invalid_usage() { return ncclInvalidUsage; }
 int return_system_error() { return ncclSystemError; }
-int return_zero() { return 0; }
 const char* return_text() {
   return "amem found no usable NCCL library to forward to; its first error line says why";
 }
@@ -152,10 +152,9 @@ void* replacement_of(std::string_view name, int (*error)()) {
   if (name.starts_with('p')) name.remove_prefix(1);
   if (name == "ncclGetErrorString" || name == "ncclGetLastError")
     return reinterpret_cast<void*>(return_text);
-  if (name == "ncclTeamWorld" || name == "ncclTeamLsa" || name == "ncclTeamRail")
+  if (name == "ncclTeamWorld" || name == "ncclTeamLsa" || name == "ncclTeamRail" ||
+      name == "ncclTeamRankToWorld" || name == "ncclTeamRankToLsa" || name == "ncclLLA2ACalcSlots")
     return reinterpret_cast<void*>(return_empty_team);
-  if (name == "ncclTeamRankToWorld" || name == "ncclTeamRankToLsa" || name == "ncclLLA2ACalcSlots")
-    return reinterpret_cast<void*>(return_zero);
   return reinterpret_cast<void*>(error);
 }
 
