@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <vector>
 
 namespace amem {
@@ -70,60 +71,37 @@ complete -c amem -n __fish_use_subcommand -f -s V -l version
 
 struct Word {
   std::string name;  ///< with "--", or a word that is no option
-  bool takes_argument = false;
-  std::string values{};  ///< of the argument, separated by spaces
+  bool takes_argument;
+  std::string values;  ///< of the argument, separated by spaces
 };
 
 /// Of programs of their own, whose --help has them.
-const std::vector<Word> kDemo = {{"--help"},
-                                 {"--version"},
-                                 {"--ranks", true},
-                                 {"--communicators", true},
-                                 {"--cycles", true},
-                                 {"--simulate"},
-                                 {"--what", true, "tags symmetric"},
-                                 {"--json", true}};
-const std::vector<Word> kExporter = {{"--help"}, {"--listen", true}, {"--once"}};
+constexpr char kDemo[] =
+    "--help --version --ranks=N --communicators=N --cycles=N --simulate --what=tags|symmetric "
+    "--json=FILE";
+constexpr char kExporter[] = "--help --listen=ADDRESS --once";
 
-std::vector<Word> options_of(const CLI::App& command, const std::string& commands) {
+std::vector<Word> words_of(const CLI::App& command, const std::string& commands) {
   const std::string& name = command.get_name();
-  if (name == "demo") return kDemo;
-  if (name == "exporter") return kExporter;
-  if (name == "help") return {{commands}};
-  if (name == "completion") return {{"bash zsh fish "}};
+  std::string text = name == "demo"         ? kDemo
+                     : name == "exporter"   ? kExporter
+                     : name == "help"       ? commands
+                     : name == "completion" ? "bash zsh fish"
+                                            : "";
+  if (text.empty())
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& each : option->get_lnames())
+        text += "--" + each +
+                (option->get_expected_min() > 0 ? "=" + option->get_type_name() : "") + " ";
   std::vector<Word> out;
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& each : option->get_lnames()) {
-      std::string values = option->get_type_name();  // force|respect, but not NAME|N
-      const bool are_words = values.find('|') != values.npos && values[0] >= 'a';
-      std::replace(values.begin(), values.end(), '|', ' ');
-      out.push_back({"--" + each, option->get_expected_min() > 0, are_words ? values : ""});
-    }
-  return out;
-}
-
-/// The options of `run` that take an argument.
-std::string with_argument(const CLI::App& app, const char* separator) {
-  std::vector<std::string> names;
-  for (const Word& each : options_of(*app.get_subcommand("run"), ""))
-    if (each.takes_argument) names.push_back(each.name);
-  return fmt::format("{}", fmt::join(names, separator));
-}
-
-std::string fish_script(const CLI::App& app, const std::string& commands) {
-  std::string out = fmt::format(kFish, with_argument(app, " "));
-  for (const CLI::App* command : app.get_subcommands({})) {
-    const std::string& name = command->get_name();
-    out += fmt::format("complete -c amem -n __fish_use_subcommand -f -a {}\n", name);
-    for (const Word& each : options_of(*command, commands)) {
-      const bool is_option = each.name.starts_with("--");
-      out += fmt::format("complete -c amem -n '__amem_in {}' {}{} {}-a '{}'\n", name,
-                         is_option ? "-l " : "-f", is_option ? each.name.substr(2) : "",
-                         each.takes_argument ? "-r -f " : "", is_option ? each.values : each.name);
-    }
-    if (name == "run" || name == "doctor")
-      out += fmt::format(
-          "complete -c amem -n '__amem_in {} command' -f -a '(__fish_complete_command)'\n", name);
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const size_t equals = std::min(word.find('='), word.size());
+    std::string values = word.substr(std::min(equals + 1, word.size()));
+    // force|respect, but not NAME|N.
+    if (values.find('|') == values.npos || values[0] < 'a') values.clear();
+    std::replace(values.begin(), values.end(), '|', ' ');
+    out.push_back({word.substr(0, equals), equals < word.size(), values});
   }
   return out;
 }
@@ -131,21 +109,31 @@ std::string fish_script(const CLI::App& app, const std::string& commands) {
 }  // namespace
 
 std::string completion_script(const CLI::App& app, const std::string& shell) {
-  std::string commands, words, arguments;
+  std::string commands, words, arguments, fish;
+  std::vector<std::string> of_run;  // the options that take an argument
   for (const CLI::App* command : app.get_subcommands({})) commands += command->get_name() + " ";
-  if (shell == "fish") return fish_script(app, commands);
   for (const CLI::App* command : app.get_subcommands({})) {
-    words += fmt::format("    {}) words=\"", command->get_name());
-    for (const Word& each : options_of(*command, commands)) {
-      words += each.name + " ";
-      if (each.takes_argument)
-        arguments += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", command->get_name(), each.name,
-                                 each.values);
+    const std::string& name = command->get_name();
+    words += fmt::format("    {}) words=\"", name);
+    fish += fmt::format("complete -c amem -n __fish_use_subcommand -f -a {}\n", name);
+    for (const auto& [word, takes_argument, values] : words_of(*command, commands)) {
+      words += word + " ";
+      if (takes_argument) {
+        arguments += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", name, word, values);
+        if (name == "run") of_run.push_back(word);
+      }
+      const bool is_option = word.starts_with("--");
+      fish += fmt::format("complete -c amem -n '__amem_in {}' {}{} {}-a '{}'\n", name,
+                          is_option ? "-l " : "-f", is_option ? word.substr(2) : "",
+                          takes_argument ? "-r -f " : "", is_option ? values : word);
     }
     words += "\" ;;\n";
+    if (name == "run" || name == "doctor")
+      fish += fmt::format(
+          "complete -c amem -n '__amem_in {} command' -f -a '(__fish_complete_command)'\n", name);
   }
-  const std::string script =
-      fmt::format(kBash, commands, words, with_argument(app, "|"), arguments);
+  if (shell == "fish") return fmt::format(kFish, fmt::join(of_run, " ")) + fish;
+  const std::string script = fmt::format(kBash, commands, words, fmt::join(of_run, "|"), arguments);
   if (shell != "zsh") return script;
   return "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
          "autoload -U +X bashcompinit && bashcompinit\n" +

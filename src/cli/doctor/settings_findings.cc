@@ -90,8 +90,7 @@ void add_pytorch(Findings& findings, const Variables& variables) {
 Findings settings_findings() {
   Findings findings;
   const Variables variables = variables_of_this_process();
-  std::vector<std::string> block = block_of(variables);
-  const Environment ours = read_environment(pointers_to(block).data());
+  const Environment& ours = environment();
   for (const std::string& complaint : ours.complaints)
     findings.push_back({note, "variables", complaint});
   if (!value_of(variables, "AMEM_ENABLE").empty() && !ours.enable)
