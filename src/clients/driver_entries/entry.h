@@ -51,6 +51,11 @@ struct DriverCall {
   const char* symbol;  ///< in libcuda
   const void* entry;
   std::atomic<uintptr_t>* real;  ///< the driver's, for the entry
+
+  void* entry_for(uintptr_t function) const {
+    real->store(function);
+    return const_cast<void*>(entry);
+  }
 };
 
 /// One call of a table, which is constant-initialized.

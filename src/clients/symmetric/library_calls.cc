@@ -40,8 +40,7 @@ void* library_entry(std::span<const DriverCall> own, const char* name, void* fun
           forward_unknown_form(std::string("a look-up of ") + name);
         return function;
       }
-      call.real->store(address);
-      return const_cast<void*>(call.entry);
+      return call.entry_for(address);
     }
   }
   return function;

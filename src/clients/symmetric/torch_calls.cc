@@ -73,10 +73,8 @@ void replace_functions(const Image& image) {
   for (const auto calls :
        {std::span<const DriverCall>(kOwnCalls), std::span<const DriverCall>(kSharedLibraryCalls)})
     for (const DriverCall& call : calls)
-      if (const uintptr_t real = first_definition(call.symbol); real != 0) {
-        call.real->store(real);
-        replace_variables(image, real, reinterpret_cast<uintptr_t>(call.entry));
-      }
+      if (const uintptr_t real = first_definition(call.symbol); real != 0)
+        replace_variables(image, real, reinterpret_cast<uintptr_t>(call.entry_for(real)));
 }
 
 constinit NamedFunctions g_torch_functions{kNames, entry_of, replace_functions};

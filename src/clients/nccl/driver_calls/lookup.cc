@@ -23,11 +23,6 @@ struct Hook {
   int since;
   Handling handling;
   void* (*real)(const Driver&);  ///< the driver's own function, to identify the form by its address
-
-  void* entry_for(void* function) const {
-    call.real->store(reinterpret_cast<uintptr_t>(function));
-    return const_cast<void*>(call.entry);
-  }
 };
 
 #define AMEM_HOOK_hooked(name, symbol, since, handling)                      \
@@ -62,7 +57,7 @@ void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   bool named = false;
   for (const Hook& hook : kHooks) {
     if (strcmp(hook.call.name, name) != 0) continue;
-    if (hook.real(driver) == real) return hook.entry_for(real);
+    if (hook.real(driver) == real) return hook.call.entry_for(reinterpret_cast<uintptr_t>(real));
     named |= version >= hook.since &&
              (hook.handling != Handling::watched || (flags & kPerThreadDefaultStream) == 0);
   }
@@ -164,7 +159,8 @@ void* hooked_dlsym(void* handle, const char* name) {
   VirtualMemory* const memory = active<VirtualMemory>();
   if (real == nullptr || memory == nullptr) return real;
   const Hook* const hook = hook_of(name);
-  if (hook != nullptr && hook->real(memory->driver()) == real) return hook->entry_for(real);
+  if (hook != nullptr && hook->real(memory->driver()) == real)
+    return hook->call.entry_for(reinterpret_cast<uintptr_t>(real));
   if (hook != nullptr) forward_unknown_form(std::string("dlsym(") + name + ")");
   return registers_memory(name) ? registration_hook(name, real) : real;
 }
