@@ -41,10 +41,10 @@ ElfView::ElfView(uintptr_t load_bias, const ElfW(Dyn) * dynamic) : load_bias_(lo
   };
   table(DT_SYMTAB, symbols_);
   table(DT_STRTAB, strings_);
+  if (symbols_ == nullptr || strings_ == nullptr) return;
   table(DT_HASH, sysv_hash_);
   table(DT_GNU_HASH, gnu_hash_);
   table(DT_VERSYM, versions_);
-  if (symbols_ == nullptr || strings_ == nullptr) return;
   const ElfW(Rela)* data = nullptr;
   const ElfW(Rela)* plt = nullptr;
   table(DT_RELA, data);
@@ -98,7 +98,6 @@ const ElfW(Sym) * ElfView::find_by_sysv_hash(const char* name) const {
 }
 
 const ElfW(Sym) * ElfView::definition(const char* name) const {
-  if (symbols_ == nullptr || strings_ == nullptr) return nullptr;
   if (gnu_hash_ != nullptr) return find_by_gnu_hash(name);
   return sysv_hash_ != nullptr ? find_by_sysv_hash(name) : nullptr;
 }

@@ -32,11 +32,6 @@ constinit std::atomic<unsigned long long> g_scanned{0};
 // stores of other threads fault in the order of their program. g_left_out is read by the thread
 // that has scanned.
 constinit std::atomic<int> g_scanning{0};
-struct Scanning {
-  Scanning() { g_scanning.fetch_add(1, std::memory_order_relaxed); }
-  ~Scanning() { g_scanning.fetch_sub(1, std::memory_order_relaxed); }
-  Scanning(const Scanning&) = delete;
-};
 
 /// What scans know of an image.
 struct SeenImage {
@@ -193,10 +188,11 @@ void start_interposition(const Interception& client) {
 void scan_images(bool again) {
   const Interception* const client = g_client.load(std::memory_order_acquire);
   if (client == nullptr) return;
-  const Scanning scanning;
+  g_scanning.fetch_add(1, std::memory_order_relaxed);
   const unsigned long long changes = image_changes();
-  if (!again && changes == g_scanned.load(std::memory_order_acquire)) return;
-  if (scan(*client, changes, again)) client->targets_found();
+  const bool is_due = again || changes != g_scanned.load(std::memory_order_acquire);
+  if (is_due && scan(*client, changes, again)) client->targets_found();
+  g_scanning.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool left_out_images() { return g_left_out.load(std::memory_order_relaxed); }
