@@ -30,10 +30,8 @@ std::string shell_exports(const Variables& variables) {
 }
 
 std::string runtime_env_json(const Variables& variables) {
-  nlohmann::ordered_json names = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : variables) names[name] = value;
   try {
-    return nlohmann::ordered_json{{"env_vars", names}}.dump() + "\n";
+    return nlohmann::ordered_json{{"env_vars", variables}}.dump() + "\n";
   } catch (const nlohmann::json::exception&) {
     throw Failure(kFailed, "a value is not UTF-8, which JSON cannot carry: use amem env");
   }

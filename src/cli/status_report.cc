@@ -69,14 +69,6 @@ std::string gpu_name(const Gpus& gpus, const std::string& uuid) {
                                                 : uuid.substr(0, strlen("GPU-12345678"));
 }
 
-/// The bytes of a process on a GPU that have a tag.
-double tagged_bytes(const Json& reply, const std::string& uuid) {
-  double sum = 0;
-  for (const Json& memory : reply.at("memory"))
-    if (memory.at("gpu") == uuid) sum += memory.at("resident_bytes").get<double>();
-  return sum;
-}
-
 Json json_of(const Gpus& gpus) {
   Json out = Json::array();
   for (const auto& [uuid, gpu] : gpus) {
@@ -181,8 +173,10 @@ std::string other_memory_of(const Json& gpus, const std::vector<Json>& replies) 
       const auto of_amem = std::find_if(replies.begin(), replies.end(), [&](const Json& reply) {
         return reply.at("pid") == holder.at("pid");
       });
-      const double tagged = of_amem == replies.end() ? 0 : tagged_bytes(*of_amem, gpu.at("gpu"));
-      const double other = holder.at("bytes").get<double>() - tagged;
+      double other = holder.at("bytes").get<double>();
+      if (of_amem != replies.end())
+        for (const Json& memory : of_amem->at("memory"))
+          if (memory.at("gpu") == gpu.at("gpu")) other -= memory.at("resident_bytes").get<double>();
       if (other > 0)
         out += fmt::format("pid {}: {} on GPU {} {}\n", holder.at("pid").dump(), human_bytes(other),
                            name,
@@ -191,15 +185,6 @@ std::string other_memory_of(const Json& gpus, const std::vector<Json>& replies) 
     }
   }
   return out;
-}
-
-Json parsed(const ProcessStatus& process) {
-  Json reply = Json::parse(process.json, nullptr, false);
-  // The pid from the kernel: a process in a container reports a different one.
-  if (process.pid != 0) reply["pid"] = process.pid;
-  reply["command"] = command_of(process.pid);
-  reply["rank"] = rank_of(process.pid);
-  return reply;
 }
 
 struct Report {
@@ -217,7 +202,11 @@ Report read_replies(const std::vector<ProcessStatus>& processes, bool for_people
     out.silent.push_back(process);
     if (!process.silence.empty()) continue;
     try {
-      Json reply = parsed(process);
+      Json reply = Json::parse(process.json);
+      // The pid from the kernel: a process in a container reports a different one.
+      if (process.pid != 0) reply["pid"] = process.pid;
+      reply["command"] = command_of(process.pid);
+      reply["rank"] = rank_of(process.pid);
       for (const Json& memory : reply.at("memory"))
         if (const auto [gpu, is_new] = out.gpus.try_emplace(memory.at("gpu")); is_new)
           gpu->second = ask_nvml(gpu->first);
