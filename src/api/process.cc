@@ -26,13 +26,6 @@ namespace {
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set once, then constant
 
-/// The library beside this one that pauses between calls.
-void load_cycles() {
-  const std::string path = beside_this_library("libamem_cycles.so");
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
-    AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pauses: %s", dlerror());
-}
-
 /// The file of another copy of this library that is active in the process, or "".
 std::string other_active_copy() {
   std::vector<uintptr_t> found;
@@ -118,7 +111,10 @@ Process* Process::build() {
   process->set_active(true);
   if constexpr (kIsAarch64)
     AMEM_LOG(info, -1, "amem for aarch64 is tested by emulation only: it has not run on a GPU");
-  if (environment().cycle_every > 0) load_cycles();
+  // It pauses between calls.
+  const std::string cycles = beside_this_library("libamem_cycles.so");
+  if (environment().cycle_every > 0 && dlopen(cycles.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+    AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pauses: %s", dlerror());
   pthread_atfork(nullptr, nullptr, [] {
     Process* self = made_.load();
     if (self == nullptr) return;

@@ -43,17 +43,6 @@ constexpr auto kNames = names_of(kFunctions);
 constexpr size_t kMaxRuntimes = 4;
 constinit RealFunctions<kNames.size(), kMaxRuntimes> g_real(kNames);
 
-template <typename Real>
-int launch(const char* call, const CapturedGraphs::Uses& uses, Real real) {
-  if (const Status entered = enter_gates(call, uses); !entered.ok()) {
-    keep_last_error(call, entered.error());
-    return kNotPermitted;
-  }
-  const int result = real();
-  leave_gates(uses);
-  return result;
-}
-
 using Word = uintptr_t;
 
 /// All of them have up to five parameters that are passed in registers.
@@ -64,10 +53,15 @@ int entry(Word a, Word b, Word c, Word d, Word e) {
   CapturedGraphs* const graphs = built<CapturedGraphs>();
   if (graphs == nullptr) return real();
   const auto* const first = reinterpret_cast<const void*>(a);
-  if constexpr (kFunction.kind == Kind::launch)
-    return launch(kFunction.name, graphs->uses_of(first), real);
+  CapturedGraphs::Uses uses;
+  if constexpr (kFunction.kind == Kind::launch) uses = graphs->uses_of(first);
+  if (const Status entered = enter_gates(kFunction.name, uses); !entered.ok()) {
+    keep_last_error(kFunction.name, entered.error());
+    return kNotPermitted;
+  }
   if constexpr (kFunction.kind == Kind::destroy) graphs->destroyed(first);
   const int result = real();
+  leave_gates(uses);
   if (kFunction.kind == Kind::instantiate && result == kSuccess)
     graphs->instantiated(reinterpret_cast<const void*>(b), *static_cast<const void* const*>(first));
   return result;

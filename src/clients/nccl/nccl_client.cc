@@ -122,7 +122,7 @@ bool NcclClient::has_memory() {
                      [](const auto& entry) { return entry.second.tag == kNcclTag; });
 }
 
-Status NcclClient::check_pause() {
+Status NcclClient::quiesce(Deadline deadline) {
   if (gate.caller_is_inside())
     return make_error(
         ErrorKind::misuse, 0,
@@ -136,11 +136,6 @@ Status NcclClient::check_pause() {
                       "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
                       "set AMEM_CUMEM=force or "
                       "NCCL_CUMEM_ENABLE=1 and start again");
-  return ok_status();
-}
-
-Status NcclClient::quiesce(Deadline deadline) {
-  AMEM_TRY(check_pause());
   gate.close_process("this process is paused; call ncclResume() first");
   // Calls of other images bypass the gate until these are patched.
   AMEM_TRY(check_nccl_copies());

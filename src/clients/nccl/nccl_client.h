@@ -92,7 +92,6 @@ class NcclClient final : public Client, public GraphGate {
   /// Resumes the memory of NCCL. If another process has requested the pause, waits for it until it
   /// succeeds, because no call fails because of that.
   Status resume_for_call();
-  Status check_pause();
   bool has_memory();
   Status check_capture();
   Status check_ungated();

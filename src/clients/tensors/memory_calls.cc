@@ -261,9 +261,8 @@ std::optional<int> free_tagged(const char* call, DeviceAddress address) {
   if (client == nullptr || !client->has(address)) return std::nullopt;
   for (;;) {
     const Status freed = client->free(address);
-    if (freed.ok()) return kSuccess;
-    // exit() has begun: the memory ends with the process.
-    if (freed.error().kind == ErrorKind::misuse) return kSuccess;
+    // misuse: exit() has begun; the memory ends with the process.
+    if (freed.ok() || freed.error().kind == ErrorKind::misuse) return kSuccess;
     if (freed.error().kind != ErrorKind::timeout) return result_of(call, freed.error());
   }
 }

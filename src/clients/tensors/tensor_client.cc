@@ -261,24 +261,14 @@ Result<std::optional<IpcHandleBytes>> TensorClient::export_handle(DeviceAddress 
       AMEM_TRY(handles_.exchange().make_ipc_handle(*registry_.find(allocation->id))));
 }
 
-std::optional<Result<DeviceAddress>> TensorClient::open(const IpcHandleBytes& bytes, int device) {
+// The import has a handle reference for each open().
+AMEM_NOT_ANALYSED std::optional<Result<DeviceAddress>> TensorClient::open(
+    const IpcHandleBytes& bytes, int device) {
   const std::optional<Result<DriverHandle>> handle = handles_.exchange().import_ipc_handle(bytes);
   if (!handle.has_value()) return std::nullopt;
   if (!handle->ok()) return Error(handle->error());
   MutexLock lock(registry_.mutex);
-  return map_opened(handle->value(), device);
-}
-
-Result<DeviceAddress> TensorClient::open(const IpcHandleBytes& bytes) {
-  auto address = open(bytes, AMEM_TRY(handles_.device_of_caller()));
-  if (!address.has_value())
-    return make_error(ErrorKind::misuse, 0, "this is not a handle of amem's memory");
-  return std::move(*address);
-}
-
-// The import has a handle reference for each open().
-AMEM_NOT_ANALYSED Result<DeviceAddress> TensorClient::map_opened(DriverHandle handle, int device) {
-  Allocation* const allocation = registry_.find_handle(handle);
+  Allocation* const allocation = registry_.find_handle(handle->value());
   if (allocation == nullptr)
     return make_error(ErrorKind::driver, driver_result::kInvalidValue, "the owner has freed it");
   for (auto& [address, opened] : opened_) {
@@ -287,12 +277,19 @@ AMEM_NOT_ANALYSED Result<DeviceAddress> TensorClient::map_opened(DriverHandle ha
     return address;
   }
   Result<DeviceAddress> address =
-      memory_.map_import(handle, {{{kLocationDevice, device}, kAccessReadWrite}});
+      memory_.map_import(handle->value(), {{{kLocationDevice, device}, kAccessReadWrite}});
   if (address.ok())
     opened_[address.value()] = {allocation->id, device, 1};
   else
     handles_.release_unused_locked();
   return address;
+}
+
+Result<DeviceAddress> TensorClient::open(const IpcHandleBytes& bytes) {
+  auto address = open(bytes, AMEM_TRY(handles_.device_of_caller()));
+  if (!address.has_value())
+    return make_error(ErrorKind::misuse, 0, "this is not a handle of amem's memory");
+  return std::move(*address);
 }
 
 AMEM_NOT_ANALYSED std::optional<Status> TensorClient::close(DeviceAddress address) {

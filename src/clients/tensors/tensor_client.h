@@ -106,7 +106,6 @@ class TensorClient final : public Client {
   std::vector<Piece> live_ranges(const Allocation& allocation) const override;
 
  private:
-  Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   /// The allocation of allocate() whose mapping contains `address`; nullptr if there is none.
   const Allocation* find_around(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   /// The same if it starts there.

@@ -89,6 +89,8 @@ void prepare_to_make() {
   choose_cumem();
 }
 
+/// A communicator whose address NCCL stores in `slot` when the calling thread's group ends, or
+/// later, while `parent` is in progress. `slot` is nullptr on a rank that gets none.
 struct PendingCommunicator {
   Comm parent;
   Comm* slot;
@@ -108,13 +110,6 @@ void add_member_count(NcclClient& client, int copy, Comm comm, const Communicato
                           : nullptr;
   int ranks = -1;
   if (count != nullptr && count(comm, &ranks) == ncclSuccess) client.peers.members.add(id, ranks);
-}
-
-/// Records a communicator whose address NCCL stores in `slot` when the calling thread's group ends,
-/// or later, while `parent` is in progress. `slot` is nullptr on a rank that gets none.
-void add_when_group_ends(Comm parent, Comm* slot, Identify identify) {
-  thread_value<PendingCommunicators>().push_back({parent, slot, std::move(identify)});
-  t_has_pending = true;
 }
 
 /// The calling thread's last group is about to end, and `result` is the result of its end: the
@@ -160,7 +155,8 @@ int make_communicator(NcclClient& client, int copy, const char* name, Comm paren
     client.handles.exchange().meet_peers();
     const int result = make();
     if (result != ncclSuccess && result != ncclInProgress) return result;
-    add_when_group_ends(parent, slot, std::move(identify));
+    thread_value<PendingCommunicators>().push_back({parent, slot, std::move(identify)});
+    t_has_pending = true;
     if (!client.gate.caller_is_in_group()) end_making_in_group(client, copy, result);
     return result;
   };

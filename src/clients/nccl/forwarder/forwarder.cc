@@ -32,26 +32,15 @@ constexpr char kNames[] = "amemForwarderNames";
 // ThreadSanitizer does not know the loader's list lock, under which they are written.
 constinit std::atomic<uintptr_t> g_begin{0}, g_end{0};
 
-bool is_real_nccl(void* handle) {
-  return dlsym(handle, kNames) == nullptr && dlsym(handle, "ncclCommInitRank") != nullptr;
-}
-
 /// RTLD_LOCAL, because its symbols must not precede amem's. Not RTLD_DEEPBIND, because NCCL's
 /// look-ups would bypass preloaded libraries.
 void* open_real(const std::string& path) {
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr || is_real_nccl(handle)) return handle;
+  if (handle == nullptr ||
+      (dlsym(handle, kNames) == nullptr && dlsym(handle, "ncclCommInitRank") != nullptr))
+    return handle;
   dlclose(handle);
   return nullptr;
-}
-
-Result<void*> open_chosen(const std::string& path) {
-  if (void* handle = open_real(path)) return handle;
-  const char* const why = dlerror();
-  return make_error(ErrorKind::unsupported, 0,
-                    "AMEM_NCCL_PATH=%s: %s; set it to the file name of the libnccl.so.2 to use",
-                    path.c_str(),
-                    why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2");
 }
 
 /// The path of an NCCL library that the process has already loaded, or "".
@@ -79,7 +68,14 @@ std::vector<std::string> search_folders() {
 }
 
 Result<void*> find_real() {
-  if (!environment().nccl_path.empty()) return open_chosen(environment().nccl_path);
+  if (const std::string& chosen = environment().nccl_path; !chosen.empty()) {
+    if (void* handle = open_real(chosen)) return handle;
+    const char* const why = dlerror();
+    return make_error(ErrorKind::unsupported, 0,
+                      "AMEM_NCCL_PATH=%s: %s; set it to the file name of the libnccl.so.2 to use",
+                      chosen.c_str(),
+                      why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2");
+  }
   if (const std::string loaded = loaded_nccl(); !loaded.empty())
     if (void* handle = open_real(loaded)) return handle;
   for (const std::string& folder : search_folders())
