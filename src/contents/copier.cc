@@ -61,8 +61,7 @@ Status Copier::leave_out_zero_pages(std::vector<Transfer>& transfers) {
   for (const Transfer& transfer : transfers)
     if (is_examined(transfer)) add_pages(transfer.address, transfer.pieces, &pages);
   if (pages.empty()) return ok_status();
-  std::vector<bool> is_zero;
-  AMEM_TRY(kernels_.find_zero_pages(pages, stream_, &is_zero));
+  const std::vector<bool> is_zero = AMEM_TRY(kernels_.find_zero_pages(pages, stream_));
   if (is_zero.empty()) return ok_status();
   auto next = is_zero.cbegin();
   for (Transfer& transfer : transfers)
@@ -80,8 +79,7 @@ Status Copier::zero(const Transfer& transfer) {
                        "cuMemsetD8Async(%zu bytes)", transfer.size_bytes);
 }
 
-Status Copier::copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes,
-                    CopyDirection direction) {
+Status Copier::copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes) {
   AMEM_TRY(exiting_.check());
   const bool to_host = direction == CopyDirection::to_host;
   return driver_status(
@@ -91,21 +89,20 @@ Status Copier::copy(DeviceAddress address, unsigned char* on_host, size_t size_b
       "%s(%zu bytes)", to_host ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", size_bytes);
 }
 
-Status Copier::copy_contents(const Transfer& transfer, CopyDirection direction) {
+Status Copier::copy_contents(const Transfer& transfer) {
   std::vector<CopyRange> ranges = copy_ranges(transfer.pieces, *transfer.on_host);
   if (transfer.hashed != nullptr) {
     if (!std::exchange(transfer.hashed->is_hashed, true))
-      AMEM_TRY(kernels_.hash_pages(transfer.hashed->pages, stream_, &transfer.hashed->hashes));
+      transfer.hashed->hashes = AMEM_TRY(kernels_.hash_pages(transfer.hashed->pages, stream_));
     ranges = changed_ranges(transfer, ranges);
   }
   for (const CopyRange& range : ranges)
-    AMEM_TRY(copy(transfer.address + range.offset_bytes, range.on_host.base,
-                  range.on_host.size_bytes, direction));
+    AMEM_TRY(
+        copy(transfer.address + range.offset_bytes, range.on_host.base, range.on_host.size_bytes));
   return ok_status();
 }
 
-Status Copier::copy_through_file(const Transfer& transfer, CopyDirection direction,
-                                 const std::atomic<bool>& stopped) {
+Status Copier::copy_through_file(const Transfer& transfer, const std::atomic<bool>& stopped) {
   const auto by_size = [](const HostExtent& a, const HostExtent& b) {
     return a.size_bytes < b.size_bytes;
   };
@@ -120,7 +117,7 @@ Status Copier::copy_through_file(const Transfer& transfer, CopyDirection directi
       if (end <= *transfer.filled) continue;
       if (stopped && copied > 0) return cancelled();
       if (!to_host) AMEM_TRY(transfer.in_file.file->read(in_file, staging.base, bytes));
-      AMEM_TRY(copy(transfer.address + piece.offset_bytes + done, staging.base, bytes, direction));
+      AMEM_TRY(copy(transfer.address + piece.offset_bytes + done, staging.base, bytes));
       AMEM_TRY(wait_for_all());
       if (to_host) AMEM_TRY(transfer.in_file.file->write(in_file, staging.base, bytes));
       if (!to_host) *transfer.filled = end;
@@ -129,16 +126,15 @@ Status Copier::copy_through_file(const Transfer& transfer, CopyDirection directi
   return ok_status();
 }
 
-Status Copier::queue(const Transfer& transfer, CopyDirection direction,
-                     const std::atomic<bool>& stopped) {
+Status Copier::queue(const Transfer& transfer, const std::atomic<bool>& stopped) {
   AMEM_TRY(make_ready());
   const bool fills = direction == CopyDirection::to_device;
   if (fills && *transfer.filled == kAllFilled) return ok_status();
   if (fills) AMEM_TRY(zero(transfer));
   if (transfer.in_file.file != nullptr)
-    AMEM_TRY(copy_through_file(transfer, direction, stopped));
+    AMEM_TRY(copy_through_file(transfer, stopped));
   else if (transfer.on_host != nullptr)
-    AMEM_TRY(copy_contents(transfer, direction));
+    AMEM_TRY(copy_contents(transfer));
   AMEM_TRY(exiting_.check());
   filled_[queued_ % 2] = fills ? transfer.filled : nullptr;
   return driver_status(driver_, driver_.cuEventRecord(ends_[queued_++ % 2], stream_),

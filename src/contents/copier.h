@@ -52,10 +52,10 @@ struct Transfer {
   size_t first_hashed = 0;  ///< index of its first page in `hashed`
 };
 
-/// Copies contents between one device and the host, one backing after another, in one stream. For
-/// the thread of that device, in its context. Errors: driver; misuse once exit() has begun. After
-/// an error, queued copies still run: call wait_for_all() before the memory is used for anything
-/// else.
+/// Copies contents between one device and the host in one direction, one backing after another, in
+/// one stream. For the thread of that device, in its context. Errors: driver; misuse once exit()
+/// has begun. After an error, queued copies still run: call wait_for_all() before the memory is
+/// used for anything else.
 class Copier {
  public:
   /// Host memory through which contents are copied to a file and back.
@@ -63,9 +63,11 @@ class Copier {
   /// The contents of a backing start at a multiple of this in the file.
   static constexpr size_t kFileAlignment = 4096;
 
-  Copier(const Driver& driver, int device, const ExitFlag& exiting)
-      : driver_(driver), device_(device), exiting_(exiting) {}
+  Copier(const Driver& driver, int device, const ExitFlag& exiting, CopyDirection of_all)
+      : direction(of_all), driver_(driver), device_(device), exiting_(exiting) {}
   Copier(const Copier&) = delete;
+
+  const CopyDirection direction;
 
   /// Removes pages that are all zero from the pieces of this device's transfers. Waits for the
   /// result.
@@ -76,8 +78,7 @@ class Copier {
   /// driver does not guarantee zeroed memory, and NCCL would take a stale flag in a payload for
   /// data (prims_ll.h:56@v2.30.7-1). With a file, returns when the contents have been copied, or
   /// when `stopped` is set and one more buffer was. Errors: also os.
-  Status queue(const Transfer& transfer, CopyDirection direction,
-               const std::atomic<bool>& stopped = kNotStopped);
+  Status queue(const Transfer& transfer, const std::atomic<bool>& stopped = kNotStopped);
   /// Waits for all queued transfers except the last one.
   Status wait_for_previous();
   Status wait_for_all();
@@ -90,11 +91,9 @@ class Copier {
   static constexpr std::atomic<bool> kNotStopped{false};
   Status make_ready();
   Status zero(const Transfer& transfer);
-  Status copy_contents(const Transfer& transfer, CopyDirection direction);
-  Status copy_through_file(const Transfer& transfer, CopyDirection direction,
-                           const std::atomic<bool>& stopped);
-  Status copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes,
-              CopyDirection direction);
+  Status copy_contents(const Transfer& transfer);
+  Status copy_through_file(const Transfer& transfer, const std::atomic<bool>& stopped);
+  Status copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes);
 
   const Driver& driver_;
   const int device_;

@@ -113,7 +113,7 @@ class CopierTest : public testing::TestWithParam<CopyDirection> {
     transfer.pieces = std::move(pieces);
     transfer.on_host = std::make_shared<const std::vector<HostExtent>>(
         1, HostExtent{on_host_.data(), on_host_.size()});
-    return copier_.queue(transfer, GetParam());
+    return copier_.queue(transfer);
   }
   /// On the host one piece lies behind the other.
   void expect_copied(const std::vector<Piece>& pieces) {
@@ -131,7 +131,7 @@ class CopierTest : public testing::TestWithParam<CopyDirection> {
   std::vector<unsigned char> backing_, on_host_;
   const Driver driver_ = fake_driver();
   ExitFlag exiting_;
-  Copier copier_{driver_, 0, exiting_};
+  Copier copier_{driver_, 0, exiting_, GetParam()};
 };
 
 TEST_P(CopierTest, EachPieceIsOneCopy) {
@@ -188,7 +188,7 @@ TEST(ZeroPages, OfMemoryThatKernelsCannotReadAreCopied) {
                                   transfer_of(30, 10, false)};
   const Driver driver = fake_driver();
   const ExitFlag exiting;
-  Copier copier(driver, 0, exiting);
+  Copier copier(driver, 0, exiting, CopyDirection::to_host);
 
   ASSERT_TRUE(copier.leave_out_zero_pages(transfers).ok());
 

@@ -94,13 +94,16 @@ class CopierToFile : public testing::Test {
     auto file = BackupFile::make(testing::TempDir(), 4096 + total_bytes(transfer_.pieces));
     if (file.ok()) transfer_.in_file = {file.value(), 4096};
   }
-  Status copy(CopyDirection direction) { return copier_.queue(transfer_, direction); }
+  Status copy(CopyDirection direction) {
+    return (direction == CopyDirection::to_host ? copier_out_ : copier_in_).queue(transfer_);
+  }
 
   std::vector<unsigned char> memory_, staging_;
   Transfer transfer_;
   const Driver driver_ = fake_driver();
   const ExitFlag exiting_;
-  Copier copier_{driver_, 0, exiting_};
+  Copier copier_out_{driver_, 0, exiting_, CopyDirection::to_host};
+  Copier copier_in_{driver_, 0, exiting_, CopyDirection::to_device};
 };
 
 TEST_F(CopierToFile, RestoresThePiecesAndNothingElse) {
@@ -125,7 +128,7 @@ TEST_F(CopierToFile, StoppedTransferGoesOnWhereItEnded) {
   const std::atomic<bool> stopped{true};
   size_t calls = 1;
   g_device.waits = 0;
-  while (!copier_.queue(transfer_, CopyDirection::to_device, stopped).ok()) {
+  while (!copier_in_.queue(transfer_, stopped).ok()) {
     EXPECT_EQ(g_device.waits, calls) << "one buffer was filled";
     EXPECT_GT(*transfer_.filled, 0u);
     ASSERT_LT(++calls, 20u);
@@ -143,7 +146,7 @@ TEST_F(CopierToFile, StoppedTransferGoesOnWhereItEnded) {
 TEST_F(CopierToFile, TransferThatIsCompleteIsNotMadeAgain) {
   ASSERT_TRUE(copy(CopyDirection::to_host).ok());
   ASSERT_TRUE(copy(CopyDirection::to_device).ok());
-  ASSERT_TRUE(copier_.wait_for_all().ok());
+  ASSERT_TRUE(copier_in_.wait_for_all().ok());
   EXPECT_EQ(*transfer_.filled, kAllFilled);
   std::fill(memory_.begin(), memory_.end(), 0xEE);
   ASSERT_TRUE(copy(CopyDirection::to_device).ok());

@@ -10,13 +10,12 @@ namespace amem {
 /// which ends when the transfer before it is complete, and a last job, which ends when all
 /// transfers are complete.
 struct CopyPipeline::Lane {
-  Lane(Copier& of_device, CopyDirection way) : copier(of_device), direction(way) {}
+  explicit Lane(Copier& of_device) : copier(of_device) {}
 
   Status begin(const Transfer& transfer);
   Status end();
 
   Copier& copier;
-  const CopyDirection direction;
   std::atomic<bool> stopped{false};
 
   // Used by the caller:
@@ -31,10 +30,10 @@ struct CopyPipeline::Lane {
 Status CopyPipeline::Lane::begin(const Transfer& transfer) {
   if (!failure.ok()) return failure;
   // A resume with a short deadline fills one backing or buffer, so that many of them end.
-  if (stopped && (direction == CopyDirection::to_host || !transfers.empty()))
+  if (stopped && (copier.direction == CopyDirection::to_host || !transfers.empty()))
     return Copier::cancelled();
   transfers.push_back(transfer);
-  failure = copier.queue(transfer, direction, stopped);
+  failure = copier.queue(transfer, stopped);
   if (failure.ok()) failure = copier.wait_for_previous();
   return failure;
 }
@@ -51,8 +50,8 @@ Status CopyPipeline::Lane::end() {
 void CopyPipeline::add(Transfer transfer) {
   const int device = transfer.device;
   std::shared_ptr<Lane>& lane = lanes_[device];
-  if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.of(device), direction_);
-  const bool to_host = direction_ == CopyDirection::to_host;
+  if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.of(device));
+  const bool to_host = lane->copier.direction == CopyDirection::to_host;
   places_[transfer.backing] = {device, lane->jobs.size(),
                                to_host ? transfer.in_file.file : nullptr};
   lane->jobs.push_back(devices_.start(

@@ -14,16 +14,18 @@ namespace amem {
 /// Must outlive the jobs of the device threads.
 class Copiers {
  public:
-  Copiers(const Driver& driver, const ExitFlag& exiting) : driver_(driver), exiting_(exiting) {}
+  Copiers(const Driver& driver, const ExitFlag& exiting, CopyDirection direction)
+      : driver_(driver), exiting_(exiting), direction_(direction) {}
 
   Copier& of(int device) {
     MutexLock lock(mutex_);
-    return copiers_.try_emplace(device, driver_, device, exiting_).first->second;
+    return copiers_.try_emplace(device, driver_, device, exiting_, direction_).first->second;
   }
 
  private:
   const Driver& driver_;
   const ExitFlag& exiting_;
+  const CopyDirection direction_;
   Mutex mutex_;
   std::map<int, Copier> copiers_ AMEM_GUARDED_BY(mutex_);
 };
@@ -39,8 +41,7 @@ class Copiers {
 /// For one thread.
 class CopyPipeline {
  public:
-  CopyPipeline(DeviceThreads& devices, Copiers& copiers, CopyDirection direction)
-      : devices_(devices), copiers_(copiers), direction_(direction) {}
+  CopyPipeline(DeviceThreads& devices, Copiers& copiers) : devices_(devices), copiers_(copiers) {}
   /// Starts no further transfer.
   ~CopyPipeline() { stop(); }
   CopyPipeline(const CopyPipeline&) = delete;
@@ -70,7 +71,6 @@ class CopyPipeline {
 
   DeviceThreads& devices_;
   Copiers& copiers_;
-  const CopyDirection direction_;
   bool finished_ = false;
   std::map<int, std::shared_ptr<Lane>> lanes_;
   std::map<BackingId, Place> places_;

@@ -17,7 +17,7 @@ constexpr size_t kBytes = FakeGpus::kBytes;
 
 class CopyPipelineTest : public testing::Test {
  protected:
-  CopyPipelineTest() { pipeline_.emplace(devices_, copiers_, CopyDirection::to_host); }
+  CopyPipelineTest() { pipeline_.emplace(devices_, copiers_); }
   /// Adds a transfer into memory of the test's own.
   void add(BackingId id) {
     std::vector<unsigned char>& host = on_host_.emplace_back(kBytes);
@@ -43,7 +43,7 @@ class CopyPipelineTest : public testing::Test {
   const ExitFlag exiting_;
   std::deque<std::vector<unsigned char>> on_host_;
   std::shared_ptr<const void> under_way_ = std::make_shared<int>();
-  Copiers copiers_{driver_, exiting_};
+  Copiers copiers_{driver_, exiting_, CopyDirection::to_host};
   DeviceThreads devices_{driver_, exiting_};
   std::optional<CopyPipeline> pipeline_;
 };

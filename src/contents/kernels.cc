@@ -80,29 +80,25 @@ Result<bool> Kernels::run(Kernel& kernel, const std::vector<DeviceAddress>& page
   return able.ok();
 }
 
-Status Kernels::find_zero_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
-                                std::vector<bool>* is_zero) {
-  is_zero->clear();
+Result<std::vector<bool>> Kernels::find_zero_pages(const std::vector<DeviceAddress>& pages,
+                                                   DriverStream stream) {
+  std::vector<bool> is_zero;
   const bool ran = AMEM_TRY(run(zero_pages_, pages, stream, [&](size_t count) {
-    for (size_t i = 0; i < count; ++i) is_zero->push_back(zero_pages_.table[i] == 0);
+    for (size_t i = 0; i < count; ++i) is_zero.push_back(zero_pages_.table[i] == 0);
   }));
-  if (!ran)
-    is_zero->clear();
-  else if (seeded_fault("take_all_for_zero"))
-    is_zero->assign(pages.size(), true);
-  return ok_status();
+  if (ran && seeded_fault("take_all_for_zero")) is_zero.assign(pages.size(), true);
+  return ran ? is_zero : std::vector<bool>();
 }
 
-Status Kernels::hash_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
-                           std::vector<PageHash>* hashes) {
-  hashes->clear();
+Result<std::vector<PageHash>> Kernels::hash_pages(const std::vector<DeviceAddress>& pages,
+                                                  DriverStream stream) {
+  std::vector<PageHash> hashes;
   const bool ran = AMEM_TRY(run(hash_pages_, pages, stream, [&](size_t count) {
     const auto* const found =
         reinterpret_cast<const PageHash*>(hash_pages_.table + kMaxPagesAtOnce);
-    hashes->insert(hashes->end(), found, found + count);
+    hashes.insert(hashes.end(), found, found + count);
   }));
-  if (!ran) hashes->clear();
-  return ok_status();
+  return ran ? hashes : std::vector<PageHash>();
 }
 
 }  // namespace amem

@@ -29,13 +29,13 @@ class Kernels {
   Kernels(const Kernels&) = delete;
 
   /// Determines for each page whether it is zero, and waits for the result. If the kernel cannot
-  /// run, `is_zero` is empty, which is not an error: everything is copied, and the log reports it
+  /// run, the result is empty, which is not an error: everything is copied, and the log reports it
   /// once. Errors: driver, from the wait; misuse once exit() has begun.
-  Status find_zero_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
-                         std::vector<bool>* is_zero);
+  Result<std::vector<bool>> find_zero_pages(const std::vector<DeviceAddress>& pages,
+                                            DriverStream stream);
   /// The same for the hash of each page.
-  Status hash_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
-                    std::vector<PageHash>* hashes);
+  Result<std::vector<PageHash>> hash_pages(const std::vector<DeviceAddress>& pages,
+                                           DriverStream stream);
   /// The context has ended, and with it everything of this object in it.
   void forget_context() {
     for (Kernel* const kernel : {&zero_pages_, &hash_pages_}) {

@@ -69,9 +69,10 @@ class KernelsTest : public testing::Test {
   KernelsTest() { g_gpu = {}; }
   /// Empty if the kernel could not run.
   std::vector<bool> find() {
-    std::vector<bool> is_zero;
-    EXPECT_TRUE(kernels_.find_zero_pages({65536, 131072, 196608}, nullptr, &is_zero).ok());
-    return is_zero;
+    const Result<std::vector<bool>> is_zero =
+        kernels_.find_zero_pages({65536, 131072, 196608}, nullptr);
+    EXPECT_TRUE(is_zero.ok());
+    return is_zero.value();
   }
 
   const Driver driver_ = fake_driver();

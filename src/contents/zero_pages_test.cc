@@ -161,7 +161,10 @@ class ZeroPagesCase : public Base {
       if (page % 3 == 0) g_gpu.zero.insert(page * kPage);
     }
   }
-  Status find() { return kernels_.find_zero_pages(pages_, nullptr, &is_zero_); }
+  Status find() {
+    is_zero_ = AMEM_TRY(kernels_.find_zero_pages(pages_, nullptr));
+    return ok_status();
+  }
 
   const Driver driver_ = fake_driver();
   ExitFlag exiting_;

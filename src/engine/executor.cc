@@ -197,7 +197,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
     Transfers next =
         AMEM_TRY(next_transfers(&rest_of_plan, &rest, deadline, &report->copied_bytes));
     step_point("pause_room_taken");
-    CopyPipeline copies(devices_, copiers_out_, CopyDirection::to_host);
+    CopyPipeline copies(devices_, copiers_out_);
     for (Transfer& transfer : next) {
       order.push_back(transfer.backing);
       copies.add(std::move(transfer));

@@ -117,7 +117,7 @@ class Executor {
   Status release(BackingId id);
 
   std::shared_ptr<CopyPipeline> make_fill_pipeline() {
-    return std::make_shared<CopyPipeline>(fill_threads_, copiers_in_, CopyDirection::to_device);
+    return std::make_shared<CopyPipeline>(fill_threads_, copiers_in_);
   }
   /// `*copies` is replaced by a new pipeline when all its copies have ended.
   Status create_each(const Plan& plan, const WaitForRoom& wait_for_room,
@@ -146,8 +146,8 @@ class Executor {
   const ExitFlag& exiting_;
   HostPool& pool_;
   BackupDirectory& directory_;
-  Copiers copiers_out_{driver_, exiting_};  // allow: locks itself
-  Copiers copiers_in_{driver_, exiting_};   // allow: locks itself
+  Copiers copiers_out_{driver_, exiting_, CopyDirection::to_host};   // allow: locks itself
+  Copiers copiers_in_{driver_, exiting_, CopyDirection::to_device};  // allow: locks itself
   /// By device: pinned memory to copy files through, while contents in files exist.
   std::map<int, std::weak_ptr<HostBlock::element_type>> staging_;  // allow: of the pause
   std::atomic<bool> retain_backups_{false};
