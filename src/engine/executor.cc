@@ -21,29 +21,19 @@ double share_of(const std::vector<Piece>& saved, size_t size_bytes) {
   return static_cast<double>(total_bytes(saved)) / static_cast<double>(size_bytes);
 }
 
-/// Those of the backings that exist.
-std::vector<Backing*> existing(Registry& registry, const std::vector<BackingId>& ids)
-    AMEM_REQUIRES(registry.mutex) {
-  std::vector<Backing*> found;
-  for (const BackingId id : ids)
-    if (Backing* const backing = registry.find_backing(id)) found.push_back(backing);
-  return found;
-}
-
 }  // namespace
 
 std::shared_ptr<const void> Executor::keep_mapped(Backing& backing) {
   ++backing.copying;
-  return {this, [id = backing.id](Executor* executor) { executor->end_transfer(id); }};
-}
-
-void Executor::end_transfer(BackingId id) {
-  MutexLock lock(registry_.mutex);
-  Backing* backing = registry_.find_backing(id);
-  if (backing == nullptr) return;
-  --backing->copying;
-  if (!exiting_) erase_if_empty(driver_, registry_, *backing);
-  registry_.notify_copied();
+  const auto end = [&context = context_, id = backing.id](Registry* registry) {
+    MutexLock lock(registry->mutex);
+    Backing* const copied = registry->find_backing(id);
+    if (copied == nullptr) return;
+    --copied->copying;
+    if (!context.exiting) erase_if_empty(context.driver, *registry, *copied);
+    registry->notify_copied();
+  };
+  return {&registry_, end};
 }
 
 Status Executor::add_contents(Backing* backing, Transfers* found) {
@@ -59,7 +49,7 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
   // as it can be mapped again.
   if (backing->placements.empty()) {
     const Access by_its_device{backing->properties.location, kAccessReadWrite};
-    AMEM_TRY(place_backing(driver_, registry_, *backing, {by_its_device}));
+    AMEM_TRY(place_backing(context_.driver, registry_, *backing, {by_its_device}));
     backing->placements.front().is_for_copies = true;
   }
   const Placement* const placement = backing->placement_for_copies();
@@ -78,7 +68,7 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
 std::vector<BackingId> Executor::by_saved_share(const Plan& plan) {
   std::vector<std::pair<double, BackingId>> shares;
   MutexLock lock(registry_.mutex);
-  for (const Backing* const backing : existing(registry_, plan.own))
+  for (const Backing* const backing : registry_.find_backings(plan.own))
     shares.emplace_back(share_of(backing->saved_pieces, backing->size_bytes), backing->id);
   std::stable_sort(shares.begin(), shares.end(),
                    [](const auto& left, const auto& right) { return left.first > right.first; });
@@ -93,7 +83,7 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
   const auto found = std::make_shared<Transfers>();
   {
     MutexLock lock(registry_.mutex);
-    for (Backing* const backing : existing(registry_, plan.own))
+    for (Backing* const backing : registry_.find_backings(plan.own))
       AMEM_TRY(add_contents(backing, found.get()));
   }
   std::map<int, DeviceThreads::Job> jobs;
@@ -101,7 +91,7 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
     jobs[transfer.device] = [found, &copier = copiers_out_.of(transfer.device)] {
       return copier.leave_out_zero_pages(*found);
     };
-  const DeviceThreads::Started started = devices_.start(std::move(jobs));
+  const DeviceThreads::Started started = context_.devices.start(std::move(jobs));
   meanwhile();
   AMEM_TRY(DeviceThreads::wait(started, "the search for zero pages", deadline));
   use_retained(*found);
@@ -110,24 +100,15 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
 
 // --- A pause
 
-void Executor::cancel_move_out(const Plan& plan) {
-  MutexLock lock(registry_.mutex);
-  for (Backing* const backing : existing(registry_, plan.own)) {
-    if (backing->state != saving) continue;
-    backing->state = resident;
-    backing->forget_saved();
-  }
-}
-
 Status Executor::drop(const Plan& plan) {
   for (const BackingId id : plan.imports) {
-    AMEM_TRY(exiting_.check());
+    AMEM_TRY(context_.exiting.check());
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || (backing->state != mapped && backing->state != revoked) ||
         is_persistent(*backing, registry_.allocations()))
       continue;
-    Status unmapped = unmap_backing(driver_, *backing);
+    Status unmapped = unmap_backing(context_.driver, *backing);
     backing->state = dropped;
     AMEM_TRY(std::move(unmapped));
   }
@@ -147,7 +128,7 @@ Status Executor::release(BackingId id) {
     backing->state = resident;
     return ok_status();
   }
-  Status unmapped = unmap_backing(driver_, *backing);
+  Status unmapped = unmap_backing(context_.driver, *backing);
   backing->state = unmapped.ok() ? released : restoring;
   return unmapped;
 }
@@ -156,7 +137,7 @@ Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline&
                               Deadline deadline, MoveReport* report) {
   for (const BackingId id : order) {
     AMEM_TRY(copies.wait_for(id, deadline));
-    AMEM_TRY(exiting_.check());
+    AMEM_TRY(context_.exiting.check());
     const Stopwatch watch(&report->memory_ms);
     AMEM_TRY(release(id));
     step_point("pause_half_released");
@@ -167,7 +148,7 @@ Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline&
 Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report) {
   {
     MutexLock lock(registry_.mutex);
-    for (Backing* const backing : existing(registry_, plan.own))
+    for (Backing* const backing : registry_.find_backings(plan.own))
       if (backing->state == resident) backing->state = saving;
   }
   Status dropped_all = ok_status();
@@ -197,7 +178,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
     Transfers next =
         AMEM_TRY(next_transfers(&rest_of_plan, &rest, deadline, &report->copied_bytes));
     step_point("pause_room_taken");
-    CopyPipeline copies(devices_, copiers_out_);
+    CopyPipeline copies(context_.devices, copiers_out_);
     for (Transfer& transfer : next) {
       order.push_back(transfer.backing);
       copies.add(std::move(transfer));
@@ -221,7 +202,13 @@ Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* repor
   const Stopwatch watch(&report->copy_ms);
   AMEM_TRY(wait_for_late_copies(deadline));  // to memory that a resume has left
   Status status = copy_and_release(plan, deadline, report);
-  if (!status.ok()) cancel_move_out(plan);
+  if (status.ok()) return status;
+  MutexLock lock(registry_.mutex);
+  for (Backing* const backing : registry_.find_backings(plan.own)) {
+    if (backing->state != saving) continue;
+    backing->state = resident;
+    backing->forget_saved();
+  }
   return status;
 }
 
@@ -237,15 +224,8 @@ Status Executor::create(BackingId id, std::vector<BackingId>* begun) {
   if (!backing->is_here() || backing->filled == nullptr)
     backing->filled = std::make_shared<Filled>(0);
   backing->state = restoring;
-  AMEM_TRY(exiting_.check());
-  return create_backing(driver_, *backing);
-}
-
-std::pair<int, size_t> Executor::device_and_size(BackingId id) {
-  MutexLock lock(registry_.mutex);
-  const Backing* const backing = registry_.find_backing(id);
-  return backing == nullptr ? std::pair{-1, size_t{0}}
-                            : std::pair{backing->device(), backing->size_bytes};
+  AMEM_TRY(context_.exiting.check());
+  return create_backing(context_.driver, *backing);
 }
 
 void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
@@ -287,12 +267,12 @@ Status Executor::create_each(const Plan& plan, const WaitForRoom& wait_for_room,
       if (created.ok()) break;
       if (!is_lack_of_memory(created.error())) return created;
       if (plan.is_switch) {
-        const auto keep_place = [&] { return wait_for_room(created.error(), -1, 0); };
+        const auto keep_place = [&] { return wait_for_room(created.error(), {}); };
         AMEM_TRY(return_host_memory(plan, *copies, keep_place, deadline));
         copies = make_fill_pipeline();
       }
-      const auto [device, size_bytes] = device_and_size(id);
-      AMEM_TRY(wait_for_room(created.error(), device, size_bytes));
+      const Plan lacking{.imports = {}, .own = {id}};
+      AMEM_TRY(wait_for_room(created.error(), own_bytes(registry_, lacking)));
     }
     fill(id, *copies, report);
     step_point("resume_half_created");
@@ -306,20 +286,21 @@ Status Executor::give_back(const Plan& plan, const std::vector<BackingId>& begun
   Plan filled{.imports = {}, .own = {}, .is_switch = true};
   {
     MutexLock lock(registry_.mutex);
-    for (Backing* const backing : existing(registry_, begun)) {
-      if (backing->state == restoring && !exiting_ && unmap_backing(driver_, *backing).ok())
+    for (Backing* const backing : registry_.find_backings(begun)) {
+      if (backing->state == restoring && !context_.exiting &&
+          unmap_backing(context_.driver, *backing).ok())
         backing->state = released;
       if (backing->state == resident && plan.is_switch) filled.own.push_back(backing->id);
     }
   }
-  if (filled.own.empty() || exiting_) return ok_status();
+  if (filled.own.empty() || context_.exiting) return ok_status();
   MoveReport report;
   return move_out(filled, Deadline::after_ms(context_.timeout_ms), &report);
 }
 
 void Executor::end_move_in(const Plan& plan, bool is_whole) {
   MutexLock lock(registry_.mutex);
-  for (Backing* const backing : existing(registry_, plan.own)) {
+  for (Backing* const backing : registry_.find_backings(plan.own)) {
     if (backing->state != restoring) continue;
     const bool is_filled = backing->filled != nullptr && *backing->filled == kAllFilled;
     const bool returns_memory = backing->saved != nullptr && backing->saved_file.file == nullptr;
@@ -336,7 +317,7 @@ void Executor::end_move_in(const Plan& plan, bool is_whole) {
 size_t Executor::filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source) {
   size_t sum = *all_bytes = 0;
   MutexLock lock(registry_.mutex);
-  for (const Backing* const backing : existing(registry_, plan.own)) {
+  for (const Backing* const backing : registry_.find_backings(plan.own)) {
     const size_t saved = total_bytes(backing->saved_pieces);
     if (saved == 0) continue;
     *all_bytes += saved;

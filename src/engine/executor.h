@@ -41,13 +41,11 @@ class Executor {
  public:
   Executor(ProcessContext& context, HostPool& pool, BackupDirectory& directory)
       : context_(context),
-        driver_(context.driver),
         registry_(context.registry),
-        devices_(context.devices),
-        fill_threads_(context.fill_threads),
-        exiting_(context.exiting),
         pool_(pool),
-        directory_(directory) {}
+        directory_(directory),
+        copiers_out_(context.driver, context.exiting, CopyDirection::to_host),
+        copiers_in_(context.driver, context.exiting, CopyDirection::to_device) {}
 
   /// Reserves host memory for the plan: as much as the last pause kept, or as much as is not zero
   /// now. Peers may still write, so move_out() may need more. Where memory is short, both forget
@@ -66,9 +64,9 @@ class Executor {
   /// are none, of the plan. Returns whether there were any. Thread-safe.
   bool forget_retained(const Plan& plan);
 
-  /// Called when the device lacks memory for an object of this size. Returns when the driver call
-  /// can be made again, or the error of the resume.
-  using WaitForRoom = std::function<Status(const Error& lack, int device, size_t size_bytes)>;
+  /// Called when a device lacks memory, with what is wanted there, or with nothing if that is not
+  /// known. Returns when the driver call can be made again, or the error of the resume.
+  using WaitForRoom = std::function<Status(const Error& lack, const std::map<int, size_t>& wanted)>;
 
   /// Creates memory and restores its contents, including those of an earlier call that failed.
   /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
@@ -83,10 +81,8 @@ class Executor {
   /// For a running transfer: the backing stays mapped while the result exists, even after the
   /// caller's deadline.
   std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
-  void end_transfer(BackingId backing);
 
   Status copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report);
-  void cancel_move_out(const Plan& plan);
   /// Shared, because a job may outlive its caller's deadline.
   Result<std::shared_ptr<Transfers>> find_contents(const Plan& plan,
                                                    const std::function<void()>& meanwhile,
@@ -117,7 +113,7 @@ class Executor {
   Status release(BackingId id);
 
   std::shared_ptr<CopyPipeline> make_fill_pipeline() {
-    return std::make_shared<CopyPipeline>(fill_threads_, copiers_in_);
+    return std::make_shared<CopyPipeline>(context_.fill_threads, copiers_in_);
   }
   /// `*copies` is replaced by a new pipeline when all its copies have ended.
   Status create_each(const Plan& plan, const WaitForRoom& wait_for_room,
@@ -127,7 +123,6 @@ class Executor {
                             const std::function<Status()>& keep_place, Deadline deadline);
   /// Appends the backing to `begun` if it does not exist yet.
   Status create(BackingId id, std::vector<BackingId>* begun);
-  std::pair<int, size_t> device_and_size(BackingId id);
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   Status give_back(const Plan& plan, const std::vector<BackingId>& begun);
   /// The plan's backings are resident; of a part of it, those that are filled and whose host memory
@@ -139,15 +134,11 @@ class Executor {
   /// Of earlier calls of move_in() that have missed their deadline: waits until no copy is running.
   Status wait_for_late_copies(Deadline deadline);
 
-  const ProcessContext& context_;
-  const Driver& driver_;
+  ProcessContext& context_;
   Registry& registry_;
-  DeviceThreads &devices_, &fill_threads_;
-  const ExitFlag& exiting_;
   HostPool& pool_;
   BackupDirectory& directory_;
-  Copiers copiers_out_{driver_, exiting_, CopyDirection::to_host};   // allow: locks itself
-  Copiers copiers_in_{driver_, exiting_, CopyDirection::to_device};  // allow: locks itself
+  Copiers copiers_out_, copiers_in_;  // allow: lock themselves
   /// By device: pinned memory to copy files through, while contents in files exist.
   std::map<int, std::weak_ptr<HostBlock::element_type>> staging_;  // allow: of the pause
   std::atomic<bool> retain_backups_{false};

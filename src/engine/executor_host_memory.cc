@@ -45,7 +45,7 @@ Status Executor::reserve(const Plan& plan, const Transfers& transfers, Deadline 
   }
   if (pool_.claim(size_bytes) == 0) return ok_status();
   const int device = transfers.front().device;
-  return devices_.run(
+  return context_.devices.run(
       {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
       "pinning host memory", deadline);
 }
@@ -80,8 +80,9 @@ Status Executor::make_file(Transfers& transfers, Deadline deadline) {
       files->push_back(AMEM_TRY(BackupFile::make(directory, size_bytes)));
     return ok_status();
   };
-  AMEM_TRY(devices_.run({{transfers.front().device, make}},
-                        ("the reservation of a backup file in " + directory).c_str(), deadline));
+  AMEM_TRY(context_.devices.run({{transfers.front().device, make}},
+                                ("the reservation of a backup file in " + directory).c_str(),
+                                deadline));
   for (const auto& [transfer, number] : in_file) transfer->in_file.file = (*files)[number];
   return ok_status();
 }
@@ -131,12 +132,12 @@ Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest
     const int device = rest->front().device;
     const size_t bytes = HostPool::block_bytes(host_bytes(rest->front()));
     const auto is_there = std::make_shared<bool>(false);
-    AMEM_TRY(devices_.run({{device,
-                            [=, this, wait_ms = plan->is_switch ? kWaitMs : 0] {
-                              *is_there = pool_.reserve_idle(bytes, device, wait_ms);
-                              return ok_status();
-                            }}},
-                          "host memory of other processes", deadline));
+    AMEM_TRY(context_.devices.run({{device,
+                                    [=, this, wait_ms = plan->is_switch ? kWaitMs : 0] {
+                                      *is_there = pool_.reserve_idle(bytes, device, wait_ms);
+                                      return ok_status();
+                                    }}},
+                                  "host memory of other processes", deadline));
     if (*is_there) continue;
     const Status reserved = reserve(*plan, *rest, deadline);
     const bool waits = plan->is_switch && !deadline.passed();
@@ -179,9 +180,8 @@ bool Executor::retains(const Backing& backing) {
 size_t Executor::retained_bytes(const Plan& plan) {
   size_t sum = 0;
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own) {
-    Backing* const backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != resident) continue;
+  for (Backing* const backing : registry_.find_backings(plan.own)) {
+    if (backing->state != resident) continue;
     if (backing->saved_hashes == nullptr || !retains(*backing)) backing->forget_saved();
     sum += total_bytes(backing->saved_pieces);
   }
@@ -249,15 +249,15 @@ Result<size_t> Executor::trim_host_memory(const std::vector<int>& devices) {
   if (device < 0) return size_t{0};
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   // A copy of a pause that reached its deadline may still be running.
-  AMEM_TRY(devices_.drain(devices, deadline));
+  AMEM_TRY(context_.devices.drain(devices, deadline));
   if (!retain_backups_) (void)forget_retained({});
   const auto given = std::make_shared<size_t>(0);
-  AMEM_TRY(devices_.run({{device,
-                          [this, given] {
-                            *given = pool_.trim();
-                            return ok_status();
-                          }}},
-                        "unpinning host memory", deadline));
+  AMEM_TRY(context_.devices.run({{device,
+                                  [this, given] {
+                                    *given = pool_.trim();
+                                    return ok_status();
+                                  }}},
+                                "unpinning host memory", deadline));
   if (*given == 0 && pool_.capacity_bytes() > 0)
     return make_error(ErrorKind::misuse, 0, "%s", kHostMemoryInUse);
   return *given;

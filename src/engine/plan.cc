@@ -67,9 +67,8 @@ Plan plan_resume(Registry& registry, const Tags& tags) {
 std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan) {
   std::map<int, size_t> bytes;
   MutexLock lock(registry.mutex);
-  for (const BackingId id : plan.own)
-    if (const Backing* backing = registry.find_backing(id))
-      bytes[backing->device()] += backing->size_bytes;
+  for (const Backing* const backing : registry.find_backings(plan.own))
+    bytes[backing->device()] += backing->size_bytes;
   return bytes;
 }
 
@@ -77,9 +76,8 @@ size_t releasable_bytes(Registry& registry, const Tags& tags) {
   const Plan plan = plan_pause(registry, tags);
   size_t sum = 0;
   MutexLock lock(registry.mutex);
-  for (const BackingId id : plan.own)
-    if (const Backing* backing = registry.find_backing(id))
-      if (backing->is_here()) sum += backing->size_bytes;
+  for (const Backing* const backing : registry.find_backings(plan.own))
+    if (backing->is_here()) sum += backing->size_bytes;
   return sum;
 }
 

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/test_seam.h"
@@ -66,7 +68,7 @@ Status RoomWait::wait_for_turn(const std::function<Status()>& release) {
   return ok_status();
 }
 
-Status RoomWait::wait_for_room(const Error& lack, int device, size_t size_bytes) {
+Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes) {
   if (wait_ms_ > 0) step_point("resume_waits");
   // The free memory is known before the driver releases all of it: the call is then made anyway.
   constexpr int kIntervals = 50;
@@ -80,7 +82,10 @@ Status RoomWait::wait_for_room(const Error& lack, int device, size_t size_bytes)
       return error;
     }
     (void)poll(nullptr, 0, 1);
-    if (device >= 0 && free_bytes(context_, device) >= size_bytes) break;
+    if (std::ranges::any_of(wanted_bytes, [&](const auto& wanted) {
+          return free_bytes(context_, wanted.first) >= wanted.second;
+        }))
+      break;
   }
   lost_turn_ = !is_first();
   if (lost_turn_) return lack;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -33,7 +34,7 @@ class RoomWait {
   /// that lacks memory, if the wait ends before; misuse once exit() has begun.
   Status wait_for_turn(const std::function<Status()>& release);
   /// Executor::WaitForRoom. Errors: `lack` if the wait ends or another process comes first now.
-  Status wait_for_room(const Error& lack, int device, size_t size_bytes);
+  Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);
   /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.
   bool lost_turn() const { return lost_turn_; }
   void note_success() { resumed_ = true; }

@@ -190,8 +190,7 @@ SessionState Session::take_back(TagStates::Running& running, const Tags& tags, l
   if (taken.ok()) taken = restore_contexts(running, no_wait, deadline);
   if (taken.ok())
     taken = executor_.move_in(
-        back, [](const Error& lack, int, size_t) -> Status { return lack; }, [] {}, deadline,
-        &report);
+        back, std::bind_front(&RoomWait::wait_for_room, &no_wait), [] {}, deadline, &report);
   if (taken.ok()) taken = sharing_.imports().fetch(back.imports, deadline);
   if (!taken.ok()) {
     error->message +=
@@ -303,7 +302,7 @@ Status Session::restore_contexts(TagStates::Running& running, RoomWait& wait, De
     const Status restored = context_memory_.restore(deadline);
     if (restored.ok() || !is_lack_of_memory(restored.error())) return restored;
     running.run_beside_others();
-    AMEM_TRY(wait.wait_for_room(restored.error(), -1, 0));
+    AMEM_TRY(wait.wait_for_room(restored.error(), {}));
     AMEM_TRY(running.run_alone(deadline));
   }
 }
@@ -323,11 +322,9 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point("resume_shared");
     };
-    const auto wait_for_room = [&](const Error& lack, int device, size_t size_bytes) {
-      return wait.wait_for_room(lack, device, size_bytes);
-    };
     running.run_beside_others();
-    AMEM_TRY(executor_.move_in(plan, wait_for_room, share, deadline, &report->move));
+    AMEM_TRY(executor_.move_in(plan, std::bind_front(&RoomWait::wait_for_room, &wait), share,
+                               deadline, &report->move));
   }
   step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
@@ -367,8 +364,7 @@ Plan Session::plan_left(Tags tags) {
 
 void Session::note_left(const std::vector<BackingId>& ids) {
   MutexLock lock(context_.registry.mutex);
-  for (const BackingId id : ids)
-    if (Backing* const backing = context_.registry.find_backing(id)) backing->is_left = true;
+  for (Backing* const backing : context_.registry.find_backings(ids)) backing->is_left = true;
 }
 
 /// Two processes that each hold memory while they wait would wait for each other.

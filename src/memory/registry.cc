@@ -125,6 +125,13 @@ Allocation* Registry::find(AllocationId id) { return find_in(allocations_, id); 
 
 Backing* Registry::find_backing(BackingId id) { return find_in(backings_, id); }
 
+std::vector<Backing*> Registry::find_backings(const std::vector<BackingId>& ids) {
+  std::vector<Backing*> found;
+  for (const BackingId id : ids)
+    if (Backing* const backing = find_backing(id)) found.push_back(backing);
+  return found;
+}
+
 Backing* Registry::find_import(const InstanceId& owner, BackingId id_at_owner) {
   const BackingId* const id = find_in(imports_, {owner, id_at_owner});
   return id == nullptr ? nullptr : find_backing(*id);

@@ -61,6 +61,8 @@ class Registry {
   Allocation* find_handle(DriverHandle handle) AMEM_REQUIRES(mutex);
   Allocation* find(AllocationId id) AMEM_REQUIRES(mutex);
   Backing* find_backing(BackingId id) AMEM_REQUIRES(mutex);
+  /// Those that exist.
+  std::vector<Backing*> find_backings(const std::vector<BackingId>& ids) AMEM_REQUIRES(mutex);
   /// Every allocation has a backing.
   Backing& backing_of(const Allocation& allocation) AMEM_REQUIRES(mutex) {
     return backings_.at(allocation.backing);

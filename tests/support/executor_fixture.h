@@ -60,7 +60,7 @@ class ExecutorTest : public SharingTest {
     return executor_.move_in(
         begun(), no_wait, [] {}, patience(), &report_);
   }
-  static Status no_wait(const Error& lack, int, size_t) { return lack; }
+  static Status no_wait(const Error& lack, const std::map<int, size_t>&) { return lack; }
   static Deadline patience() { return Deadline::after_ms(20000); }
 
   FakeGpus gpus_{driver_};
