@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "base/user_folder.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,16 @@ Status make_user_folder() {
       chmod(path.c_str(), 0700) != 0)
     return os_error(errno, "chmod(%s)", path.c_str());
   return ok_status();
+}
+
+Result<UniqueFd> open_user_file(const std::string& name) {
+  AMEM_TRY(make_user_folder());
+  const std::string path = user_folder() + "/" + name;
+  UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  // Whatever the umask is.
+  if (!file.valid() || fchmod(file.get(), 0600) != 0)
+    return os_error(errno, "open(%s)", path.c_str());
+  return file;
 }
 
 }  // namespace amem

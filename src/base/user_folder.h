@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace amem {
 
@@ -17,5 +18,9 @@ Status check_user_folder();
 
 /// Makes the folder if it does not exist, and checks it.
 Status make_user_folder();
+
+/// Opens a file of the folder that this user's processes share. Makes it, and the folder, if
+/// necessary. Errors: os.
+Result<UniqueFd> open_user_file(const std::string& name);
 
 }  // namespace amem

@@ -43,6 +43,20 @@ TEST_F(UserFolder, ThatItsUserMayNotEnterIsMended) {
             0);
 }
 
+// The process that makes a file has a strict umask: later processes can open it.
+TEST_F(UserFolder, FileHasItsModeWhateverTheUmaskIs) {
+  EXPECT_EQ(status_of_other_user([] {
+              umask(0777);
+              struct stat found {};
+              const Result<UniqueFd> file = open_user_file("name");
+              const bool is_right = file.ok() && fstat(file.value().get(), &found) == 0 &&
+                                    (found.st_mode & 0777) == 0600 && open_user_file("name").ok();
+              unlink((user_folder() + "/name").c_str());
+              return is_right;
+            }),
+            0);
+}
+
 TEST_F(UserFolder, ThatOthersMayEnterIsRefused) {
   EXPECT_EQ(status_of_other_user(
                 [] { return chmod(user_folder().c_str(), 0710) == 0 && !make_user_folder().ok(); }),

@@ -253,9 +253,10 @@ Status HostPool::allocate(size_t missing_bytes, int device) {
                                      limit_bytes_ - std::min(limit_bytes_, have));
   if (size_bytes < missing_bytes) AMEM_TRY(check_limit(have + missing_bytes));
   // Until the pages are touched, other processes would not see that they are gone.
+  Result<UniqueFd> file = open_user_file(HostReservation::kFile);
   const HostReservation reserved = AMEM_TRY(HostReservation::make(
       size_bytes, [] { return available_host_bytes(); },
-      make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMaxForOthersMs)));
+      file.ok() ? std::move(file.value()) : UniqueFd(), Deadline::after_ms(kMaxForOthersMs)));
   const size_t count = std::max(std::min(size_bytes / kMinRegionBytes, kParallel),
                                 (size_bytes + kMaxSegmentBytes - 1) / kMaxSegmentBytes);
   const size_t each_bytes = round_up(size_bytes / count, kHugePage);

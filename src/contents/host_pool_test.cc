@@ -9,10 +9,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 
+#include "base/file_lock.h"
 #include "base/user_folder.h"
+#include "contents/host_reservation.h"
 
 namespace amem {
 namespace {
@@ -273,8 +274,10 @@ TEST_F(HostPoolTest, IsReservedUntilItIsPinned) {
   static bool reserved;
   reserved = false;
   driver_.cuMemHostRegister_v2 = [](void*, size_t, unsigned) {
-    for (const auto& file : std::filesystem::directory_iterator(user_folder()))
-      reserved |= file.path().filename().string().starts_with("host-memory-");
+    const Result<UniqueFd> file = open_user_file(HostReservation::kFile);
+    const auto found =
+        lock_file(file.value().get(), F_OFD_GETLK, F_WRLCK, HostReservation::kCounting + 1, 0);
+    reserved |= found && found->l_type == F_WRLCK;
     return driver_result::kUnknown;
   };
   HostPool pool(driver_, kNoLimit);

@@ -2,10 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "contents/host_reservation.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +13,10 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <map>
 #include <optional>
+
+#include "base/file_lock.h"
 
 namespace amem {
 namespace {
@@ -26,31 +27,33 @@ constexpr size_t kMiB = size_t{1} << 20;
 /// process are told apart as those of several are.
 class HostReservationTest : public testing::Test {
  protected:
-  HostReservationTest() { std::filesystem::create_directories(folder_); }
-  ~HostReservationTest() override { std::filesystem::remove_all(folder_); }
+  ~HostReservationTest() override { std::filesystem::remove(path_); }
 
+  UniqueFd open_file() const {
+    return UniqueFd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  }
   Result<HostReservation> reserve(size_t mib, long deadline_ms = 20000) {
     return HostReservation::make(
-        mib * kMiB, [this] { return left_mib_ * kMiB; }, folder_.string(),
+        mib * kMiB, [this] { return left_mib_ * kMiB; }, open_file(),
         Deadline::after_ms(deadline_ms));
   }
-  size_t files() const {
-    size_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
-      count += entry.path().filename() != "host-memory";
-    return count;
+  /// Whether a byte of the file from this one on is locked.
+  bool is_locked(off_t begin, off_t size = 0) const {
+    const UniqueFd file = open_file();
+    const auto found = lock_file(file.get(), F_OFD_GETLK, F_WRLCK, begin, size);
+    return found && found->l_type != F_UNLCK;
   }
+  bool is_reserved() const { return is_locked(HostReservation::kCounting + 1); }
 
   std::atomic<size_t> left_mib_{100};
-  const std::filesystem::path folder_ =
-      testing::TempDir() + "amem_reservations_" + std::to_string(getpid());
+  const std::string path_ = testing::TempDir() + "amem_reservations_" + std::to_string(getpid());
 };
 
 TEST_F(HostReservationTest, FitsBesideThoseOfOthers) {
   const auto one = reserve(40), other = reserve(60);
 
   EXPECT_TRUE(one.ok() && other.ok());
-  EXPECT_EQ(files(), 2u);
+  EXPECT_TRUE(is_reserved());
 }
 
 TEST_F(HostReservationTest, IsRefusedWhereTheMachineHasTooLittle) {
@@ -82,7 +85,7 @@ TEST_F(HostReservationTest, GoesOnWhenAnotherHasGivenItUp) {
   first.reset();
 
   EXPECT_TRUE(second.get());
-  EXPECT_EQ(files(), 0u);
+  EXPECT_FALSE(is_reserved());
 }
 
 TEST_F(HostReservationTest, OfOneThatDoesNotGetOnDoesNotCountForEver) {
@@ -100,18 +103,15 @@ TEST_F(HostReservationTest, OfAProcessThatHasEndedDoesNotCount) {
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
-  ASSERT_EQ(files(), 1u);
 
-  EXPECT_TRUE(reserve(90).ok());
-
-  EXPECT_EQ(files(), 0u) << "the file of the ended process stays";
+  EXPECT_FALSE(is_reserved());
+  EXPECT_TRUE(reserve(90, 0).ok());
 }
 
 // A process that is stopped while it counts, for example by a debugger, does not stop others.
 TEST_F(HostReservationTest, WaitsOnlyAMomentForAnotherThatCounts) {
-  const UniqueFd counting(
-      open((folder_ / "host-memory").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_EQ(flock(counting.get(), LOCK_EX), 0);
+  const UniqueFd counting = open_file();
+  ASSERT_TRUE(lock_file(counting.get(), F_OFD_SETLK, F_WRLCK, HostReservation::kCounting, 1));
   const auto begin = std::chrono::steady_clock::now();
 
   EXPECT_TRUE(reserve(60).ok());
@@ -122,7 +122,7 @@ TEST_F(HostReservationTest, WaitsOnlyAMomentForAnotherThatCounts) {
 // Such a child runs no fork handlers, and keeps every descriptor.
 TEST_F(HostReservationTest, LeavesNoLockWithAChildOfClone) {
   pid_t child = 0;
-  const auto reserved = HostReservation::make(
+  std::optional<Result<HostReservation>> reserved(HostReservation::make(
       60 * kMiB,
       [&] {
         child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
@@ -130,24 +130,37 @@ TEST_F(HostReservationTest, LeavesNoLockWithAChildOfClone) {
           for (;;) pause();
         return 100 * kMiB;
       },
-      folder_.string(), Deadline::after_ms(20000));
-  EXPECT_TRUE(reserved.ok());
+      open_file(), Deadline::after_ms(20000)));
+  EXPECT_TRUE(reserved->ok());
 
-  const UniqueFd counting(open((folder_ / "host-memory").c_str(), O_RDWR | O_CLOEXEC));
-  EXPECT_EQ(flock(counting.get(), LOCK_EX | LOCK_NB), 0) << "the child counts for ever";
+  EXPECT_FALSE(is_locked(HostReservation::kCounting, 1)) << "the child counts for ever";
+  EXPECT_TRUE(is_reserved());
+  reserved.reset();
+  EXPECT_FALSE(is_reserved()) << "the child holds it";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
 
-TEST_F(HostReservationTest, WithoutAFolderNobodyElseCounts) {
-  const std::filesystem::path in_root = "/host-memory";  // of no folder
-  ASSERT_FALSE(std::filesystem::exists(in_root));
-  for (const char* folder : {"/nowhere", ""}) {
+TEST_F(HostReservationTest, WithoutAFileNobodyElseCounts) {
+  const auto other = reserve(60);
+  for (const size_t mib : {60, 101}) {
     const auto alone = HostReservation::make(
-        60 * kMiB, [] { return 100 * kMiB; }, folder, Deadline::after_ms(20000));
-    EXPECT_TRUE(alone.ok());
+        mib * kMiB, [] { return 100 * kMiB; }, UniqueFd(), Deadline::after_ms(20000));
+    EXPECT_EQ(alone.ok(), mib == 60);
   }
-  EXPECT_FALSE(std::filesystem::remove(in_root)) << "it was made there";
+}
+
+// The kernel names any of the locks of a range first.
+TEST_F(HostReservationTest, AllOfManyCountInWhateverOrderTheyEnd) {
+  std::map<int, Result<HostReservation>> held;
+  for (int i = 0; i < 10; ++i) held.emplace(i, reserve(10));
+  EXPECT_TRUE(is_reserved());
+  for (const int gone : {4, 0, 6}) held.erase(gone);
+  auto fourth = std::async(std::launch::async, [&] { return reserve(31).ok(); });
+  EXPECT_EQ(fourth.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
+  EXPECT_TRUE(reserve(30).ok());
+  held.erase(7);
+  EXPECT_TRUE(fourth.get());
 }
 
 }  // namespace

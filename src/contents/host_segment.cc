@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 
+#include "base/file_lock.h"
 #include "base/system_call.h"
 
 namespace amem {
@@ -16,13 +17,6 @@ namespace {
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr int kReadOnlySeals = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 constexpr size_t kPage = 4096;
-
-/// Sets the lock, or gets the one that would conflict with it.
-int lock_file(int fd, int command, short type) {
-  struct flock lock {};
-  lock.l_type = type;
-  return fcntl(fd, command, &lock) == 0 ? lock.l_type : -1;
-}
 
 }  // namespace
 
@@ -47,12 +41,13 @@ HostSegment open_segment(int fd) {
 
 std::shared_ptr<const void> hold_segment(const HostSegment& segment) {
   const int fd = segment.file.get();
-  if (lock_file(fd, F_OFD_SETLK, F_WRLCK) < 0) return nullptr;
+  if (!lock_file(fd, F_OFD_SETLK, F_WRLCK)) return nullptr;
   return {&segment, [fd](const void*) { lock_file(fd, F_OFD_SETLK, F_UNLCK); }};
 }
 
 bool is_used_elsewhere(const HostSegment& segment) {
-  return lock_file(segment.file.get(), F_OFD_GETLK, F_WRLCK) == F_WRLCK;
+  const auto found = lock_file(segment.file.get(), F_OFD_GETLK, F_WRLCK);
+  return found && found->l_type == F_WRLCK;
 }
 
 }  // namespace amem

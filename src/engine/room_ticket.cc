@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/room_ticket.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,18 +11,15 @@
 #include <ctime>
 #include <limits>
 #include <map>
-#include <memory>
 #include <string_view>
 #include <tuple>
 
-#include "base/identity.h"
+#include "base/file_lock.h"
 #include "base/system_call.h"
 #include "base/user_folder.h"
 
 namespace amem {
 namespace {
-
-constexpr std::string_view kPrefix = "ticket-";
 
 int64_t now_ns() {
   timespec now{};
@@ -58,30 +54,6 @@ struct JobPlace {
   std::set<std::string_view> gpus;
 };
 
-flock whole_file(short type) {
-  flock lock{};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  return lock;
-}
-
-/// The ticket in this file; nothing if its owner has ended.
-std::vector<TicketEntry> read_ticket(const std::string& path) {
-  const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  flock lock = whole_file(F_WRLCK);
-  if (!file.valid() || fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return {};
-  if (lock.l_type == F_UNLCK) {
-    unlink(path.c_str());
-    return {};
-  }
-  TicketEntry entry;
-  if (pread(file.get(), &entry, sizeof entry, 0) != sizeof entry) return {};
-  if (entry.layout != TicketEntry::kLayout) return {};
-  entry.job[sizeof entry.job - 1] = '\0';
-  for (auto& gpu : entry.gpus) gpu[sizeof gpu - 1] = '\0';
-  return {entry};
-}
-
 }  // namespace
 
 bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others, int64_t now) {
@@ -109,51 +81,52 @@ bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others,
       return false;
   return std::none_of(others.begin(), others.end(), [&](const TicketEntry& other) {
     return in_queue(other) && other.waits != 0 && std::string_view(other.job) == own.job &&
-           std::tie(other.joined_ns, other.id) < std::tie(own.joined_ns, own.id) &&
+           std::tie(other.joined_ns, other.place) < std::tie(own.joined_ns, own.place) &&
            intersect(gpus_of(other), gpus_of(own));
   });
 }
 
+// Not by closing the file: a child of clone(2) may hold a copy of the descriptor.
 RoomTicket::~RoomTicket() {
-  if (file_.valid()) unlink(path_.c_str());
+  if (file_.is_intact()) lock_file(file_.get(), F_OFD_SETLK, F_UNLCK);
 }
 
-// The file gets its name when it is locked: an unlocked one is that of a process that has ended.
+/// In the first place that nobody holds.
 Status RoomTicket::open_file() {
   if (file_.is_intact()) return ok_status();
-  AMEM_TRY(make_user_folder());
-  const std::string folder = user_folder();
-  UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!file.valid()) return os_error(errno, "open(%s, O_TMPFILE)", folder.c_str());
-  flock lock = whole_file(F_WRLCK);
-  if (fcntl(file.get(), F_OFD_SETLK, &lock) != 0) return os_error(errno, "fcntl(F_OFD_SETLK)");
-  const InstanceId id = random_instance_id();
-  path_ = folder + "/" + std::string(kPrefix) + id.hex();
-  const std::string unnamed = "/proc/thread-self/fd/" + std::to_string(file.get());
-  if (linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0)
-    return os_error(errno, "linkat(%s)", path_.c_str());
-  entry_.id = id.bits[0];
+  UniqueFd file = AMEM_TRY(open_user_file(TicketEntry::kFile));
+  for (off_t& place = entry_.place = 0;
+       !lock_file(file.get(), F_OFD_SETLK, F_WRLCK, place, sizeof entry_); place += sizeof entry_)
+    if (errno != EAGAIN) return os_error(errno, "fcntl(F_OFD_SETLK)");
   file_ = std::move(file);
   return ok_status();
 }
 
 Status RoomTicket::write() {
-  if (!file_.is_intact()) return os_error(EBADF, "pwrite(%s)", path_.c_str());
+  if (!file_.is_intact()) return os_error(EBADF, "pwrite(%s)", TicketEntry::kFile);
   const DiscardedSignals discarded;  // below an RLIMIT_FSIZE of that size
-  const ssize_t written = pwrite(file_.get(), &entry_, sizeof entry_, 0);
+  const ssize_t written = pwrite(file_.get(), &entry_, sizeof entry_, entry_.place);
   if (written == sizeof entry_) return ok_status();
-  return os_error(written < 0 ? errno : EFBIG, "pwrite(%s)", path_.c_str());
+  const int code = written < 0 ? errno : EFBIG;
+  file_.reset();  // what is there now is no ticket
+  return os_error(code, "pwrite(%s)", TicketEntry::kFile);
 }
 
+// Until the new owner of a place has written there, it has the ticket of the last owner.
 std::vector<TicketEntry> RoomTicket::others() {
   std::vector<TicketEntry> found;
-  const std::string folder = user_folder();
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
-  if (directory == nullptr) return found;
-  while (const dirent* const file = readdir(directory.get())) {
-    const std::string path = folder + "/" + file->d_name;
-    if (!std::string_view(file->d_name).starts_with(kPrefix) || path == path_) continue;
-    for (const TicketEntry& entry : read_ticket(path)) found.push_back(entry);
+  const UniqueFd file(
+      open((user_folder() + "/" + TicketEntry::kFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  TicketEntry entry;
+  for (off_t at = 0; pread(file.get(), &entry, sizeof entry, at) == sizeof entry;
+       at += sizeof entry) {
+    const auto lock = lock_file(file.get(), F_OFD_GETLK, F_WRLCK, at, sizeof entry);
+    const bool is_own = file_.is_intact() && at == entry_.place;
+    if (!lock || lock->l_type == F_UNLCK || is_own) continue;
+    entry.place = at;
+    entry.job[sizeof entry.job - 1] = '\0';
+    for (auto& gpu : entry.gpus) gpu[sizeof gpu - 1] = '\0';
+    found.push_back(entry);
   }
   return found;
 }

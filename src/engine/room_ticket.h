@@ -14,13 +14,12 @@
 
 namespace amem {
 
-/// The contents of a ticket's file. Times are those of CLOCK_BOOTTIME, in nanoseconds.
+/// A ticket. Times are those of CLOCK_BOOTTIME, in nanoseconds.
 struct TicketEntry {
-  static constexpr uint64_t kLayout = 0x31746b63696d6d61;  // changes with this structure
+  static constexpr const char* kFile = "tickets-1";  ///< the number changes with this structure
   static constexpr size_t kMaxGpus = 32;
 
-  uint64_t layout = kLayout;
-  uint64_t id = 0;              ///< random
+  off_t place = 0;              ///< the offset in the file
   int64_t joined_ns = 0;        ///< 0: not in the queue
   int64_t counts_until_ns = 0;  ///< of its place in the queue
   uint64_t resumes = 0;         ///< since the last pause
@@ -41,8 +40,9 @@ bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others,
 /// first together; those on the same GPU, one after another. A job keeps its place until all of its
 /// processes have resumed as often as the one that has resumed most often.
 ///
-/// A ticket is a file in user_folder(). Its owner holds a lock on the file, which ends with the
-/// process, and extends the time until which its place counts: a process that is stopped loses it.
+/// Tickets stand one after another in a file of the user's folder (open_user_file()). The owner of
+/// a ticket holds a lock on its bytes, which ends with the process, and extends the time until
+/// which its place in the queue counts: a process that is stopped loses it.
 ///
 /// Thread-safe. One resume of a process waits in the queue at a time.
 class RoomTicket {
@@ -83,7 +83,6 @@ class RoomTicket {
   Condition left_;
   bool joined_ AMEM_GUARDED_BY(mutex_) = false;
   UniqueFd file_ AMEM_GUARDED_BY(mutex_);
-  std::string path_ AMEM_GUARDED_BY(mutex_);
   TicketEntry entry_ AMEM_GUARDED_BY(mutex_);
 };
 

@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/room_ticket.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -11,8 +12,11 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "base/file_lock.h"
 #include "base/user_folder.h"
 
 namespace amem {
@@ -22,9 +26,9 @@ constexpr int64_t kNow = 1'000'000, kLater = kNow + 1;
 
 TicketEntry entry(const char* job, std::initializer_list<const char*> gpus, int64_t joined_ns,
                   bool waits = true, uint64_t resumes = 0) {
-  static uint64_t last_id = 0;
+  static off_t last_place = 0;
   TicketEntry made{};
-  made.id = ++last_id;
+  made.place = ++last_place;
   made.joined_ns = joined_ns;
   made.counts_until_ns = kLater;
   made.waits = waits ? 1 : 0;
@@ -96,16 +100,29 @@ TEST(ComesFirst, OneOfTwoThatJoinedAtTheSameTime) {
   }
 }
 
+/// The exit status of a forked child that runs `body`; a signal is one too.
+template <typename Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) body();
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
 class RoomTicketTest : public testing::Test {
  protected:
   static Deadline patience() { return Deadline::after_ms(20000); }
-  static size_t files() {
-    size_t count = 0;
-    DIR* const folder = opendir(user_folder().c_str());
-    while (const dirent* const file = readdir(folder))
-      count += std::string_view(file->d_name).starts_with("ticket-") ? 1 : 0;
-    closedir(folder);
-    return count;
+  static std::filesystem::path path() {
+    return std::filesystem::path(user_folder()) / TicketEntry::kFile;
+  }
+  static size_t places() { return std::filesystem::file_size(path()) / sizeof(TicketEntry); }
+  /// Whether the place at this index has an owner.
+  static bool is_held(size_t index) {
+    const UniqueFd file(open(path().c_str(), O_RDWR | O_CLOEXEC));
+    const auto lock = lock_file(file.get(), F_OFD_GETLK, F_WRLCK,
+                                static_cast<off_t>(index * sizeof(TicketEntry)), 1);
+    return lock && lock->l_type == F_WRLCK;
   }
   static bool is_first(RoomTicket& ticket) {
     const Result<bool> first = ticket.is_first();
@@ -148,7 +165,12 @@ TEST_F(RoomTicketTest, PlaceForTheJobEndsWithTheNextPause) {
   other.leave(false, patience());
 }
 
-TEST_F(RoomTicketTest, OfAProcessThatHasEndedIsRemoved) {
+TEST_F(RoomTicketTest, OfAProcessThatHasEndedDoesNotCountAndGivesItsPlaceAway) {
+  {
+    RoomTicket first;
+    ASSERT_TRUE(first.join("a", {"GPU-0"}, patience()).ok());
+  }
+  const size_t before = places();
   const pid_t child = fork();
   if (child == 0) {
     static RoomTicket* const ticket = new RoomTicket;
@@ -157,11 +179,60 @@ TEST_F(RoomTicketTest, OfAProcessThatHasEndedIsRemoved) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
-  RoomTicket own;
+  EXPECT_FALSE(is_held(0));
+  RoomTicket own, other;
   ASSERT_TRUE(own.join("b", {"GPU-0"}, patience()).ok());
-  EXPECT_EQ(files(), 2u);
   EXPECT_TRUE(is_first(own));
-  EXPECT_EQ(files(), 1u);
+  EXPECT_TRUE(is_held(0));
+  EXPECT_EQ(places(), before);
+  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  EXPECT_TRUE(is_held(1));
+  EXPECT_FALSE(is_first(other));
+}
+
+// It would count with what the last owner of its place has left.
+TEST_F(RoomTicketTest, ThatCannotBeWrittenHasNoPlace) {
+  EXPECT_EQ(
+      status_of_child([] {
+        const rlimit limit{100, 100};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        RoomTicket ticket;
+        _exit(!ticket.join("a", {"0"}, patience()).ok() && !ticket.exists() && !is_held(0) ? 0 : 1);
+      }),
+      0);
+}
+
+// The program has closed all descriptors.
+TEST_F(RoomTicketTest, WhoseFileWasClosedDoesNotCountUntilItJoinsAgain) {
+  RoomTicket one, other;
+  const UniqueFd next(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  const int number = next.get() + 1;
+  ASSERT_EQ(dup2(next.get(), number), number);
+  EXPECT_FALSE(one.is_first().ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  EXPECT_TRUE(is_first(other));
+  one.leave(false, patience());
+  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  EXPECT_FALSE(is_first(one));
+  EXPECT_EQ(fcntl(number, F_GETFD), 0) << "it is the program's";
+  close(number);
+}
+
+// A child of clone(2) runs no fork handlers, and keeps every descriptor.
+TEST_F(RoomTicketTest, LeavesNoPlaceWithAChildOfClone) {
+  pid_t child = 0;
+  {
+    RoomTicket ticket;
+    ASSERT_TRUE(ticket.join("a", {"GPU-0"}, patience()).ok());
+    child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    if (child == 0)
+      for (;;) pause();
+    EXPECT_TRUE(is_held(0));
+  }
+  EXPECT_FALSE(is_held(0));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST_F(RoomTicketTest, SecondResumeOfAProcessWaitsForTheFirst) {
@@ -176,16 +247,6 @@ TEST_F(RoomTicketTest, SecondResumeOfAProcessWaitsForTheFirst) {
   });
   ticket.leave(true, patience());
   second.join();
-}
-
-/// The exit status of a forked child that runs `body`; a signal is one too.
-template <typename Body>
-int status_of_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) body();
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
 }
 
 TEST_F(RoomTicketTest, BelowALimitOfFileSizesIsAnErrorAndNoSignal) {
@@ -213,18 +274,31 @@ TEST_F(RoomTicketTest, ExistsInAProgramWhoseFirstThreadHasEnded) {
             0);
 }
 
-TEST_F(RoomTicketTest, FilesOfOthersAreIgnored) {
-  RoomTicket own;
+TEST_F(RoomTicketTest, TextOfOthersIsIgnored) {
+  ASSERT_TRUE(make_user_folder().ok());
+  { std::ofstream(path(), std::ios::app) << std::string(10 * sizeof(TicketEntry) + 7, 'x'); }
+  RoomTicket own, other;
   ASSERT_TRUE(own.join("a", {"GPU-0"}, patience()).ok());
-  RoomTicket other;
   ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
-  const std::string folder = user_folder() + "/";
-  ASSERT_EQ(symlink("/etc/passwd", (folder + "ticket-link").c_str()), 0);
-  ASSERT_EQ(mkdir((folder + "ticket-folder").c_str(), 0700), 0);
   EXPECT_TRUE(is_first(own));
   EXPECT_FALSE(is_first(other));
-  unlink((folder + "ticket-link").c_str());
-  rmdir((folder + "ticket-folder").c_str());
+  // One that somebody holds too: all its processes, GPUs and times are "xxx".
+  const UniqueFd file(open(path().c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(lock_file(file.get(), F_OFD_SETLK, F_WRLCK, 5 * off_t{sizeof(TicketEntry)}));
+  EXPECT_TRUE(is_first(own));
+  std::filesystem::remove(path());
+}
+
+TEST_F(RoomTicketTest, LinkInPlaceOfTheFileIsAnErrorAndNotFollowed) {
+  ASSERT_TRUE(make_user_folder().ok());
+  std::filesystem::remove(path());
+  const std::filesystem::path target = testing::TempDir() + "room_ticket_target";
+  std::filesystem::create_symlink(target, path());
+  RoomTicket own;
+  EXPECT_EQ(own.join("a", {"GPU-0"}, patience()).error().code, ELOOP);
+  EXPECT_FALSE(own.is_awaited({"GPU-0"}));
+  EXPECT_FALSE(std::filesystem::exists(target));
+  std::filesystem::remove(path());
 }
 
 }  // namespace

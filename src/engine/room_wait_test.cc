@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Resumes that wait for memory which others release.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,7 +9,7 @@
 #include <limits>
 #include <thread>
 
-#include "base/unique_fd.h"
+#include "base/file_lock.h"
 #include "base/user_folder.h"
 #include "engine/tag_switch.h"
 #include "tests/support/session_fixture.h"
@@ -25,26 +24,20 @@ constexpr char kGpu[] = "GPU-01010101-0101-0101-0101-010101010101";
 /// The ticket of a process that has joined before all others, for as long as it exists.
 class EarlierTicket {
  public:
-  EarlierTicket() : path_(user_folder() + "/ticket-earlier") {
+  EarlierTicket() {
+    constexpr off_t kPlace = 100 * sizeof(TicketEntry);
     TicketEntry entry{};
     entry.joined_ns = 1;
     entry.waits = 1;
     entry.counts_until_ns = std::numeric_limits<int64_t>::max();
     strcpy(entry.job, "another job");
     strcpy(entry.gpus[0], kGpu);
-    flock lock{};
-    lock.l_type = F_WRLCK;
-    EXPECT_EQ(pwrite(file_.get(), &entry, sizeof entry, 0), ssize_t{sizeof entry});
-    EXPECT_EQ(fcntl(file_.get(), F_OFD_SETLK, &lock), 0);
-    EXPECT_EQ(linkat(AT_FDCWD, ("/proc/self/fd/" + std::to_string(file_.get())).c_str(), AT_FDCWD,
-                     path_.c_str(), AT_SYMLINK_FOLLOW),
-              0);
+    EXPECT_EQ(pwrite(file_.value().get(), &entry, sizeof entry, kPlace), ssize_t{sizeof entry});
+    EXPECT_TRUE(lock_file(file_.value().get(), F_OFD_SETLK, F_WRLCK, kPlace, sizeof(TicketEntry)));
   }
-  ~EarlierTicket() { unlink(path_.c_str()); }
 
  private:
-  const std::string path_;
-  const UniqueFd file_{open(user_folder().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+  Result<UniqueFd> file_ = open_user_file(TicketEntry::kFile);
 };
 
 class RoomWaitTest : public SessionTest {
