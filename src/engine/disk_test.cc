@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <iterator>
+#include <thread>
 
 #include "tests/slowdown.h"
 #include "tests/support/executor_fixture.h"
@@ -136,6 +137,46 @@ TEST_F(DiskTest, OtherDataIsAnErrorAndNeverContents) {
   calls_.pread = nullptr;
   ASSERT_TRUE(resume().ok());
   for (BackingId id = 1; id <= 2; ++id) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+// In a switch. The host memory through which one is read is not that through which the other is
+// written.
+TEST_F(DiskTest, OneIsReadWhileAnotherIsWritten) {
+  add_on_disk();
+  ASSERT_TRUE(move_out().ok());
+  add_on_disk();
+  bool is_read = false, is_written = false;  // with mutex_
+  const auto note = [&](bool* is_so) {
+    MutexLock lock(mutex_);
+    *is_so = true;
+    changed_.notify_all();
+  };
+  const auto wait_for = [&](const bool* is_so) {
+    MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_until(mutex_, patience(), [&] { return *is_so; }));
+  };
+  calls_.pread = [&](int file, void* to, size_t count, off_t offset) {
+    const ssize_t got = FileCalls::real_pread(file, to, count, offset);
+    note(&is_read);
+    wait_for(&is_written);
+    return got;
+  };
+  calls_.pwrite = [&](int file, const void* from, size_t count, off_t offset) {
+    const ssize_t put = FileCalls::real_pwrite(file, from, count, offset);
+    note(&is_written);
+    return put;
+  };
+  std::thread reader([&] { EXPECT_TRUE(resume().ok()); });
+  wait_for(&is_read);
+  Plan other;
+  other.own = {2};
+  MoveReport report;
+  EXPECT_TRUE(executor_.move_out(other, patience(), &report).ok());
+  reader.join();
+  EXPECT_TRUE(is_intact(1));
+  calls_.pread = nullptr;
+  ASSERT_TRUE(resume().ok());
+  EXPECT_TRUE(is_intact(2));
 }
 
 /// Each backing has a file with a name in an empty directory.

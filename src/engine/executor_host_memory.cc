@@ -36,7 +36,7 @@ Status Executor::reserve(const Plan& plan, const Transfers& transfers, Deadline 
     largest_bytes = std::max(largest_bytes, HostPool::block_bytes(host_bytes(transfer)));
     if (!transfer.needs_file)
       size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
-    else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
+    else if (staging_[transfer.device] == nullptr && staged.insert(transfer.device).second)
       size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
   }
   if (plan.is_switch) {
@@ -87,9 +87,9 @@ Status Executor::make_file(Transfers& transfers, Deadline deadline) {
   return ok_status();
 }
 
-/// The host memory of a transfer; of all transfers of the device to files, the same.
+/// The host memory of a transfer; of all transfers of the pause and the device to files, the same.
 HostBlock Executor::take_block(const Transfer& transfer) {
-  HostBlock block = transfer.needs_file ? staging_[transfer.device].lock() : nullptr;
+  HostBlock block = transfer.needs_file ? staging_[transfer.device] : nullptr;
   if (block != nullptr) return block;
   const size_t bytes = host_bytes(transfer);
   block = pool_.take(bytes);
