@@ -11,21 +11,6 @@
 
 namespace amem {
 
-std::shared_ptr<DeviceThreads::Answer> DeviceThreads::post(int device, Job job) {
-  auto answer = std::make_shared<Answer>();
-  auto run = [this, device, job = std::move(job), answer]() mutable {
-    Status result = exiting_.check();
-    if (result.ok()) result = in_device_context(driver_, device, job);
-    job = nullptr;
-    answer->give(std::move(result));
-  };
-  MutexLock lock(mutex_);
-  Workers<int>& thread = thread_of(device);
-  if (!thread.start().ok()) return nullptr;
-  thread.post(device, std::move(run));
-  return answer;
-}
-
 void DeviceThreads::prepare(const std::vector<int>& devices) {
   MutexLock lock(mutex_);
   for (int device : devices) (void)thread_of(device).start();
@@ -37,7 +22,19 @@ Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline de
 
 DeviceThreads::Started DeviceThreads::start(std::map<int, Job> jobs) {
   Started started;
-  for (auto& job : jobs) started[job.first] = post(job.first, std::move(job.second));
+  MutexLock lock(mutex_);
+  for (auto& [device, job] : jobs) {
+    Workers<int>& thread = thread_of(device);
+    std::shared_ptr<Answer>& answer = started[device];
+    if (!thread.start().ok()) continue;
+    answer = std::make_shared<Answer>();
+    thread.post(device, [this, device = device, job = std::move(job), answer]() mutable {
+      Status result = exiting_.check();
+      if (result.ok()) result = in_device_context(driver_, device, job);
+      job = nullptr;
+      answer->give(std::move(result));
+    });
+  }
   return started;
 }
 

@@ -66,7 +66,6 @@ class DeviceThreads {
   Workers<int>& thread_of(int device) AMEM_REQUIRES(mutex_) {
     return threads_.try_emplace(device, "amem-device").first->second;
   }
-  std::shared_ptr<Answer> post(int device, Job job);
 
   const Driver& driver_;
   const ExitFlag& exiting_;

@@ -19,18 +19,6 @@ Error missing_function(const char* symbol) {
                     major_of(kOldestCuda), minor_of(kOldestCuda));
 }
 
-Status check_version(const Driver& driver) {
-  if (driver.cuDriverGetVersion == nullptr) return missing_function("cuDriverGetVersion");
-  int version = 0;
-  AMEM_TRY(driver_status(driver, driver.cuDriverGetVersion(&version), "cuDriverGetVersion()"));
-  if (version >= kOldestCuda) return ok_status();
-  return make_error(ErrorKind::unsupported, 0,
-                    "the CUDA driver supports CUDA %d.%d, but amem needs CUDA %d.%d or newer: "
-                    "update the driver",
-                    major_of(version), minor_of(version), major_of(kOldestCuda),
-                    minor_of(kOldestCuda));
-}
-
 }  // namespace
 
 Result<Driver> load_driver() {
@@ -45,7 +33,15 @@ Result<Driver> load_driver() {
   driver.symbol = reinterpret_cast<decltype(driver.symbol)>(dlsym(library, #symbol));
 #include "driver/functions.def"
 #undef AMEM_DRIVER_FUNCTION
-  AMEM_TRY(check_version(driver));
+  if (driver.cuDriverGetVersion == nullptr) return missing_function("cuDriverGetVersion");
+  int version = 0;
+  AMEM_TRY(driver_status(driver, driver.cuDriverGetVersion(&version), "cuDriverGetVersion()"));
+  if (version < kOldestCuda)
+    return make_error(ErrorKind::unsupported, 0,
+                      "the CUDA driver supports CUDA %d.%d, but amem needs CUDA %d.%d or newer: "
+                      "update the driver",
+                      major_of(version), minor_of(version), major_of(kOldestCuda),
+                      minor_of(kOldestCuda));
 #define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
   if (driver.symbol == nullptr && (since) <= kOldestCuda) return missing_function(#symbol);
 #include "driver/functions.def"

@@ -9,38 +9,10 @@
 namespace amem {
 namespace {
 
+/// Also binds it to multicast objects.
 Status map_everywhere(const Driver& driver, Backing& backing) {
   for (Placement& placement : backing.placements)
     AMEM_TRY(map_placement(driver, backing, placement));
-  return ok_status();
-}
-
-Status unmap_placement(const Driver& driver, Placement& placement) {
-  if (!placement.mapped) return ok_status();
-  AMEM_TRY(driver_status(driver, driver.cuMemUnmap(placement.address, placement.size_bytes),
-                         "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
-                         placement.size_bytes));
-  placement.mapped = placement.accessible = false;
-  return ok_status();
-}
-
-// A bind holds the memory, so it is removed with it. It may be removed and made again while the
-// multicast object is mapped: NCCL does so for each window (dev_runtime.cc@v2.30.7-1,
-// symBindTeamMemory and symUnbindTeamMemory).
-Status unbind_everywhere(const Driver& driver, Backing& backing) {
-  for (MulticastBind& bind : backing.multicast_binds) {
-    if (!bind.bound) continue;
-    AMEM_TRY(driver_status(driver,
-                           driver.cuMulticastUnbind(bind.object, bind.device,
-                                                    bind.object_offset_bytes, bind.size_bytes),
-                           "cuMulticastUnbind(%zu bytes, device %d)", bind.size_bytes,
-                           bind.device));
-    bind.bound = false;
-  }
-  return ok_status();
-}
-
-Status bind_everywhere(const Driver& driver, Backing& backing) {
   for (MulticastBind& bind : backing.multicast_binds) {
     if (bind.bound) continue;
     AMEM_TRY(driver_status(
@@ -50,6 +22,15 @@ Status bind_everywhere(const Driver& driver, Backing& backing) {
         "cuMulticastBindMem(%zu bytes, device %d)", bind.size_bytes, bind.device));
     bind.bound = true;
   }
+  return ok_status();
+}
+
+Status unmap_placement(const Driver& driver, Placement& placement) {
+  if (!placement.mapped) return ok_status();
+  AMEM_TRY(driver_status(driver, driver.cuMemUnmap(placement.address, placement.size_bytes),
+                         "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
+                         placement.size_bytes));
+  placement.mapped = placement.accessible = false;
   return ok_status();
 }
 
@@ -73,8 +54,19 @@ Status map_placement(const Driver& driver, const Backing& backing, Placement& pl
   return ok_status();
 }
 
+// A bind holds the memory, so it is removed with it. It may be removed and made again while the
+// multicast object is mapped: NCCL does so for each window (dev_runtime.cc@v2.30.7-1,
+// symBindTeamMemory and symUnbindTeamMemory).
 Status unmap_backing(const Driver& driver, Backing& backing) {
-  AMEM_TRY(unbind_everywhere(driver, backing));
+  for (MulticastBind& bind : backing.multicast_binds) {
+    if (!bind.bound) continue;
+    AMEM_TRY(driver_status(driver,
+                           driver.cuMulticastUnbind(bind.object, bind.device,
+                                                    bind.object_offset_bytes, bind.size_bytes),
+                           "cuMulticastUnbind(%zu bytes, device %d)", bind.size_bytes,
+                           bind.device));
+    bind.bound = false;
+  }
   for (Placement& placement : backing.placements) AMEM_TRY(unmap_placement(driver, placement));
   if (!backing.is_here()) return ok_status();
   AMEM_TRY(driver_status(driver, driver.cuMemRelease(backing.handle), "cuMemRelease(%zu bytes)",
@@ -96,8 +88,7 @@ Status create_backing(const Driver& driver, Backing& backing) {
         "cuMemCreate(%zu bytes, device %d)", backing.size_bytes, backing.device()));
     backing.handle = handle;
   }
-  AMEM_TRY(map_everywhere(driver, backing));
-  return bind_everywhere(driver, backing);
+  return map_everywhere(driver, backing);
 }
 
 Status import_backing(const Driver& driver, Backing& backing, int fd) {

@@ -18,18 +18,6 @@ constexpr size_t kMaxSpare = 64;
 
 }  // namespace
 
-AllocationProperties MappedMemory::exportable_memory_of(int device) const {
-  AllocationProperties properties{};
-  properties.type = kAllocationPinned;
-  properties.location = {kLocationDevice, device};
-  properties.requested_handle_types = kHandleTypeFd;
-  int rdma = 0;
-  if (driver_.cuDeviceGetAttribute(&rdma, kAttributeRdmaOfMappedMemory, device) ==
-      driver_result::kSuccess)
-    properties.gpu_direct_rdma_capable = rdma != 0;
-  return properties;
-}
-
 Status MappedMemory::check_margin(size_t size_bytes, int device) const {
   // Relaxed: a number alone.
   const size_t margin = margin_bytes_.load(std::memory_order_relaxed);
@@ -55,7 +43,14 @@ DeviceAddress MappedMemory::take_spare(size_t size_bytes) {
 }
 
 Result<MappedMemory::Request> MappedMemory::request(size_t size_bytes, int device) const {
-  const AllocationProperties properties = exportable_memory_of(device);
+  AllocationProperties properties{};
+  properties.type = kAllocationPinned;
+  properties.location = {kLocationDevice, device};
+  properties.requested_handle_types = kHandleTypeFd;
+  int rdma = 0;
+  if (driver_.cuDeviceGetAttribute(&rdma, kAttributeRdmaOfMappedMemory, device) ==
+      driver_result::kSuccess)
+    properties.gpu_direct_rdma_capable = rdma != 0;
   size_t unit = 0;
   AMEM_TRY(driver_status(
       driver_, driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum),

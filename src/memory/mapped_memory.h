@@ -43,7 +43,6 @@ class MappedMemory {
       AMEM_REQUIRES(registry_.mutex);
 
  private:
-  AllocationProperties exportable_memory_of(int device) const;
   Status check_margin(size_t size_bytes, int device) const;
   /// Removes addresses of this size from spare_; 0 if there are none.
   DeviceAddress take_spare(size_t size_bytes) AMEM_REQUIRES(registry_.mutex);

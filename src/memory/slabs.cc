@@ -14,16 +14,12 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-bool same_memory(const AllocationProperties& a, const AllocationProperties& b) {
-  return a.type == b.type && a.location == b.location &&
-         a.requested_handle_types == b.requested_handle_types &&
+bool is_slab_of(const Backing& backing, const Tag& tag, const AllocationProperties& b) {
+  const AllocationProperties& a = backing.properties;
+  return backing.is_slab && !backing.is_import && backing.tag == tag && a.type == b.type &&
+         a.location == b.location && a.requested_handle_types == b.requested_handle_types &&
          a.compression_type == b.compression_type && a.usage == b.usage &&
          a.gpu_direct_rdma_capable == b.gpu_direct_rdma_capable;
-}
-
-bool is_slab_of(const Backing& backing, const Tag& tag, const AllocationProperties& properties) {
-  return backing.is_slab && !backing.is_import && backing.tag == tag &&
-         same_memory(backing.properties, properties);
 }
 
 /// The first gap of this size between the allocations of a slab.
@@ -90,11 +86,6 @@ void Slabs::note_registered(size_t size_bytes) {
   if (size_bytes >= kSmallestOwnObject) registered_sizes_.insert(size_bytes);
 }
 
-bool Slabs::has_slab_size(size_t size_bytes) const {
-  return granularity_bytes_ != 0 && size_bytes > least_bytes_ && size_bytes <= kLargestSlot &&
-         size_bytes % kSlotBytes == 0 && !registered_sizes_.contains(size_bytes);
-}
-
 Result<BackingId> Slabs::make_slab(size_t size_bytes, const AllocationProperties& properties,
                                    const Tag& tag) {
   const size_t slab_bytes =
@@ -116,7 +107,9 @@ AllocationId Slabs::allocate(size_t size_bytes, const AllocationProperties& prop
   DeviceAddress stale = 0;
   {
     MutexLock lock(registry_.mutex);
-    if (!has_slab_size(size_bytes)) return 0;
+    if (granularity_bytes_ == 0 || size_bytes <= least_bytes_ || size_bytes > kLargestSlot ||
+        size_bytes % kSlotBytes != 0 || registered_sizes_.contains(size_bytes))
+      return 0;
     std::optional<SlabSlot> slot = find_slot(registry_, origin.tag, size_bytes, properties);
     if (!slot.has_value()) {
       Result<BackingId> made = make_slab(size_bytes, properties, origin.tag);
@@ -205,15 +198,14 @@ bool Slabs::return_import(const Allocation& import, DeviceAddress address) {
   return mapped.ok();
 }
 
-bool Slabs::replaces(const Allocation& allocation, const Allocation* vacated) {
-  return vacated != nullptr && is_untouched(allocation) &&
-         allocation.size_bytes == vacated->size_bytes;
-}
-
-void Slabs::replace(Allocation& allocation, const Allocation& vacated) {
+bool Slabs::replace(Allocation& allocation, const Allocation* vacated) {
+  if (vacated == nullptr || !is_untouched(allocation) ||
+      allocation.size_bytes != vacated->size_bytes)
+    return false;
   Backing& own = registry_.backing_of(allocation);
-  registry_.move_into_slot(allocation, vacated);
+  registry_.move_into_slot(allocation, *vacated);
   erase_if_empty(driver_, registry_, own);
+  return true;
 }
 
 Status Slabs::zero(int device, DeviceAddress address, size_t size_bytes) {

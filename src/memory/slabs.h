@@ -101,19 +101,15 @@ class Slabs {
   Status set_access(Backing& slab, DeviceAddress address, const Access* access, size_t count)
       AMEM_REQUIRES(registry_.mutex);
 
-  /// True if new memory at this address belongs into the place of `vacated`, whose memory the
-  /// client has unmapped and released: ncclCommSuspend() keeps the address, and ncclCommResume()
-  /// creates memory of the same size without asking for the granularity and maps it there
-  /// (mem_manager.cc@v2.30.7-1).
-  bool replaces(const Allocation& allocation, const Allocation* vacated)
-      AMEM_REQUIRES(registry_.mutex);
-  /// Moves the allocation there. The caller zeroes it: new memory of the driver is zero.
-  void replace(Allocation& allocation, const Allocation& vacated) AMEM_REQUIRES(registry_.mutex);
+  /// Moves new memory into the place of `vacated`, whose memory the client has unmapped and
+  /// released: ncclCommSuspend() keeps the address, and ncclCommResume() creates memory of the same
+  /// size without asking for the granularity and maps it there (mem_manager.cc@v2.30.7-1). False if
+  /// it does not belong there. The caller zeroes it: new memory of the driver is zero.
+  bool replace(Allocation& allocation, const Allocation* vacated) AMEM_REQUIRES(registry_.mutex);
   /// Zeroes memory and waits for completion. Called without a lock.
   Status zero(int device, DeviceAddress address, size_t size_bytes);
 
  private:
-  bool has_slab_size(size_t size_bytes) const AMEM_REQUIRES(registry_.mutex);
   Result<BackingId> make_slab(size_t size_bytes, const AllocationProperties& properties,
                               const Tag& tag) AMEM_REQUIRES(registry_.mutex);
   Status leave(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);

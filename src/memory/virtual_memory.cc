@@ -193,34 +193,13 @@ AMEM_NOT_ANALYSED DriverResult VirtualMemory::return_to_slab(DriverHandle handle
     MutexLock lock(registry_.mutex);
     if (registry_.vacated_at(address) == nullptr) return driver_result::kSuccess;
     Allocation* const allocation = find_copied(handle);
-    const Allocation* const vacated = registry_.vacated_at(address);
-    if (allocation == nullptr || !slabs_.replaces(*allocation, vacated))
+    if (allocation == nullptr || !slabs_.replace(*allocation, registry_.vacated_at(address)))
       return driver_result::kSuccess;
-    slabs_.replace(*allocation, *vacated);
     size_bytes = allocation->size_bytes;
     device = allocation->device();
   }
   const Status zeroed = slabs_.zero(device, address, size_bytes);
   return zeroed.ok() ? driver_result::kSuccess : result_of(zeroed.error(), device);
-}
-
-/// Maps the allocation's own backing where its client maps the allocation.
-DriverResult VirtualMemory::map_own(Allocation& allocation, DeviceAddress address,
-                                    size_t size_bytes, size_t offset, unsigned long long flags) {
-  Backing& backing = registry_.backing_of(allocation);
-  const size_t bytes = slabs_.driver_bytes(size_bytes);
-  if (backing.is_here()) {
-    const DriverResult result = driver_.cuMemMap(address, bytes, offset, backing.handle, flags);
-    if (result != driver_result::kSuccess) return result;
-  } else if (offset != 0 || !registry_.mappings_in(address, size_bytes).empty()) {
-    return driver_result::kInvalidValue;
-  }
-  // The size of an import is known at its first mapping.
-  if (allocation.size_bytes == 0) allocation.size_bytes = size_bytes;
-  if (backing.size_bytes == 0) backing.size_bytes = bytes;
-  registry_.add_placement(backing, address, bytes).mapped = backing.is_here();
-  registry_.add_mapping(allocation, address, size_bytes);
-  return driver_result::kSuccess;
 }
 
 AMEM_NOT_ANALYSED DriverResult VirtualMemory::map(DeviceAddress address, size_t size_bytes,
@@ -238,7 +217,20 @@ AMEM_NOT_ANALYSED DriverResult VirtualMemory::map(DeviceAddress address, size_t 
     if (!mapped.ok()) return result_of(mapped.error(), allocation->device());
     if (mapped.value()) return driver_result::kSuccess;
   }
-  return map_own(*allocation, address, size_bytes, offset, flags);
+  Backing& backing = registry_.backing_of(*allocation);  // its own
+  const size_t bytes = slabs_.driver_bytes(size_bytes);
+  if (backing.is_here()) {
+    const DriverResult result = driver_.cuMemMap(address, bytes, offset, backing.handle, flags);
+    if (result != driver_result::kSuccess) return result;
+  } else if (offset != 0 || !registry_.mappings_in(address, size_bytes).empty()) {
+    return driver_result::kInvalidValue;
+  }
+  // The size of an import is known at its first mapping.
+  if (allocation->size_bytes == 0) allocation->size_bytes = size_bytes;
+  if (backing.size_bytes == 0) backing.size_bytes = bytes;
+  registry_.add_placement(backing, address, bytes).mapped = backing.is_here();
+  registry_.add_mapping(*allocation, address, size_bytes);
+  return driver_result::kSuccess;
 }
 
 AMEM_NOT_ANALYSED DriverResult VirtualMemory::unmap(DeviceAddress address, size_t size_bytes) {
@@ -317,13 +309,6 @@ DriverResult VirtualMemory::get_address_range(DeviceAddress* base, size_t* size_
 
 // --- Multicast objects
 
-/// A pause unbinds this memory, and a resume binds it again. An import cannot be bound, a slab has
-/// other buffers too, and memory for fabric handles may be reached from other nodes.
-bool VirtualMemory::is_releasable_when_bound(const Backing& backing) const {
-  return settings_.releases_multicast && !backing.is_slab && !backing.is_import &&
-         backing.properties.requested_handle_types == kHandleTypeFd;
-}
-
 // A pause that runs at the same time does not release the memory.
 DriverResult VirtualMemory::bind(DriverHandle object, size_t object_offset, DriverHandle memory,
                                  size_t memory_offset, size_t size_bytes,
@@ -346,7 +331,11 @@ DriverResult VirtualMemory::bind(DriverHandle object, size_t object_offset, Driv
   if (allocation == nullptr) return result;
   --allocation->registering;
   if (result != driver_result::kSuccess) return result;
-  if (Backing& backing = registry_.backing_of(*allocation); is_releasable_when_bound(backing))
+  // A pause unbinds this memory, and a resume binds it again. An import cannot be bound, a slab has
+  // other buffers too, and memory for fabric handles may be reached from other nodes.
+  if (Backing& backing = registry_.backing_of(*allocation);
+      settings_.releases_multicast && !backing.is_slab && !backing.is_import &&
+      backing.properties.requested_handle_types == kHandleTypeFd)
     backing.multicast_binds.push_back(
         {backing.device(), object, object_offset, memory_offset, size_bytes, true});
   else

@@ -106,9 +106,6 @@ class VirtualMemory {
  private:
   DriverResult still_copied() const;
   DriverResult return_to_slab(DriverHandle handle, DeviceAddress address);
-  DriverResult map_own(Allocation& allocation, DeviceAddress address, size_t size_bytes,
-                       size_t offset, unsigned long long flags) AMEM_REQUIRES(registry_.mutex);
-  bool is_releasable_when_bound(const Backing& backing) const;
   void multicast_released(DriverHandle object);
 
   const Driver& driver_;
