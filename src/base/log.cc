@@ -181,29 +181,23 @@ void log_line(LogLevel level, int device, const char* format, ...) {
   const long thread = syscall(SYS_gettid);
   const char* const rank = environment().rank.c_str();
   Line line;
-  switch (environment().log_format) {
-    case LogFormat::text: {
-      char where[16] = "-";
-      if (device >= 0) snprintf(where, sizeof where, "%d", device);
-      add_time(line);
-      line.add(" %s:%d:%ld [%s] AMEM %s %s", host, process, thread, where, kLevelNames[number],
-               message);
-      break;
-    }
-    case LogFormat::logfmt:
-    case LogFormat::json: {
-      const bool json = environment().log_format == LogFormat::json;
-      line.add(json ? "{\"time\":\"" : "time=");
-      add_time(line);
-      line.add(json ? "\",\"level\":\"%s\",\"host\":\"%s\",\"pid\":%d,\"tid\":%ld"
-                    : " level=%s host=%s pid=%d tid=%ld",
-               kLowerLevelNames[number], host, process, thread);
-      if (*rank != '\0') line.add(json ? ",\"rank\":%s" : " rank=%s", rank);
-      if (device >= 0) line.add(json ? ",\"device\":%d" : " device=%d", device);
-      line.add(json ? ",\"msg\":" : " msg=");
-      line.add_quoted(message, json ? "}" : "");
-      break;
-    }
+  if (environment().log_format == LogFormat::text) {
+    char where[16] = "-";
+    if (device >= 0) snprintf(where, sizeof where, "%d", device);
+    add_time(line);
+    line.add(" %s:%d:%ld [%s] AMEM %s %s", host, process, thread, where, kLevelNames[number],
+             message);
+  } else {
+    const bool json = environment().log_format == LogFormat::json;
+    line.add(json ? "{\"time\":\"" : "time=");
+    add_time(line);
+    line.add(json ? "\",\"level\":\"%s\",\"host\":\"%s\",\"pid\":%d,\"tid\":%ld"
+                  : " level=%s host=%s pid=%d tid=%ld",
+             kLowerLevelNames[number], host, process, thread);
+    if (*rank != '\0') line.add(json ? ",\"rank\":%s" : " rank=%s", rank);
+    if (device >= 0) line.add(json ? ",\"device\":%d" : " device=%d", device);
+    line.add(json ? ",\"msg\":" : " msg=");
+    line.add_quoted(message, json ? "}" : "");
   }
   line.write_to(file.valid() ? file.get() : STDERR_FILENO);
 }

@@ -19,6 +19,20 @@ static_assert(kKernelThreads == kHashThreads && kHashedPageBytes == kSlotBytes);
 }  // namespace
 
 Status Kernels::load(Kernel& kernel) {
+  if (kernel.table == nullptr) {
+    void* table = nullptr;
+    AMEM_TRY(driver_status(
+        driver_,
+        driver_.cuMemHostAlloc(&table, kMaxPagesAtOnce * kernel.entry_bytes, kHostAllocForKernels),
+        "cuMemHostAlloc()"));
+    kernel.table = static_cast<DeviceAddress*>(table);
+  }
+  if (kernel.table_on_device == 0) {
+    DeviceAddress address = 0;
+    AMEM_TRY(driver_status(driver_, driver_.cuMemHostGetDevicePointer_v2(&address, kernel.table, 0),
+                           "cuMemHostGetDevicePointer()"));
+    kernel.table_on_device = address;
+  }
   if (kernel.function != nullptr) return ok_status();
   DriverModule module = nullptr;
   AMEM_TRY(driver_status(driver_, driver_.cuModuleLoadData(&module, kernel.image),
@@ -44,28 +58,10 @@ Status Kernels::launch(Kernel& kernel, size_t page_count, DriverStream stream) {
                        "cuLaunchKernel(%u blocks)", blocks);
 }
 
-Status Kernels::load_table(Kernel& kernel) {
-  if (kernel.table_on_device != 0) return ok_status();
-  if (kernel.table == nullptr) {
-    void* table = nullptr;
-    AMEM_TRY(driver_status(
-        driver_,
-        driver_.cuMemHostAlloc(&table, kMaxPagesAtOnce * kernel.entry_bytes, kHostAllocForKernels),
-        "cuMemHostAlloc()"));
-    kernel.table = static_cast<DeviceAddress*>(table);
-  }
-  Status status = driver_status(
-      driver_, driver_.cuMemHostGetDevicePointer_v2(&kernel.table_on_device, kernel.table, 0),
-      "cuMemHostGetDevicePointer()");
-  if (!status.ok()) kernel.table_on_device = 0;
-  return status;
-}
-
 Result<bool> Kernels::run(Kernel& kernel, const std::vector<DeviceAddress>& pages,
                           DriverStream stream, const std::function<void(size_t)>& take) {
   AMEM_TRY(exiting_.check());
-  Status able = load_table(kernel);
-  if (able.ok()) able = load(kernel);
+  Status able = load(kernel);
   for (size_t first = 0; able.ok() && first < pages.size(); first += kMaxPagesAtOnce) {
     const size_t count = std::min(kMaxPagesAtOnce, pages.size() - first);
     std::copy_n(&pages[first], count, kernel.table);

@@ -61,7 +61,6 @@ class Kernels {
   Result<bool> run(Kernel& kernel, const std::vector<DeviceAddress>& pages, DriverStream stream,
                    const std::function<void(size_t)>& take);
   Status load(Kernel& kernel);
-  Status load_table(Kernel& kernel);
   Status launch(Kernel& kernel, size_t page_count, DriverStream stream);
 
   const Driver& driver_;

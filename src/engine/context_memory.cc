@@ -29,39 +29,25 @@ size_t free_bytes(const Driver& driver) {
   return driver.cuMemGetInfo_v2(&free, &total) == driver_result::kSuccess ? free : 0;
 }
 
+Status wait_for_trim(const DeviceThreads::Started& call, Deadline deadline) {
+  return DeviceThreads::wait(
+      call,
+      "cuCtxSetLimit(), which returns the local memory of its context and waits for work that was "
+      "launched before",
+      deadline);
+}
+
 }  // namespace
 
 /// The state of one device. The job shares it, because it continues after its caller's deadline.
 struct ContextMemory::Trimmed {
-  DeviceThreads::Started call;  ///< valid until its end was waited for
-  size_t limit_bytes = 0;       ///< the previous limit; written by the job
+  DeviceThreads::Started call;
+  size_t limit_bytes = 0;  ///< the previous limit; written by the job
   std::atomic<size_t> returned_bytes{0};
 };
 
 ContextMemory::ContextMemory(const Driver& driver, const ExitFlag& exiting)
     : driver_(driver), threads_(driver, exiting) {}
-
-DeviceThreads::Job ContextMemory::trim_job(int device, std::shared_ptr<Trimmed> trimmed) {
-  return [&driver = driver_, device, trimmed = std::move(trimmed)]() -> Status {
-    trimmed->limit_bytes = AMEM_TRY(stack_limit(driver, device));
-    const size_t free_before = free_bytes(driver);
-    AMEM_TRY(set_stack_limit(driver, device, kMinStackBytes));
-    const size_t free_after = free_bytes(driver);
-    trimmed->returned_bytes = std::max(free_after, free_before) - free_before;
-    return ok_status();
-  };
-}
-
-Status ContextMemory::wait_for_trim(Trimmed& trimmed, Deadline deadline) {
-  if (trimmed.call.empty()) return ok_status();
-  Status ended = DeviceThreads::wait(
-      trimmed.call,
-      "cuCtxSetLimit(), which returns the local memory of its context and waits for work that was "
-      "launched before",
-      deadline);
-  if (ended.ok() || ended.error().kind != ErrorKind::timeout) trimmed.call.clear();
-  return ended;
-}
 
 Status ContextMemory::trim(const std::vector<int>& devices, Deadline deadline) {
   for (const int device : devices) {
@@ -69,11 +55,19 @@ Status ContextMemory::trim(const std::vector<int>& devices, Deadline deadline) {
     std::shared_ptr<Trimmed>& trimmed = trimmed_[device];
     if (trimmed != nullptr) continue;
     trimmed = std::make_shared<Trimmed>();
-    trimmed->call = threads_.start({{device, trim_job(device, trimmed)}});
+    const auto job = [&driver = driver_, device, trimmed]() -> Status {
+      trimmed->limit_bytes = AMEM_TRY(stack_limit(driver, device));
+      const size_t free_before = free_bytes(driver);
+      AMEM_TRY(set_stack_limit(driver, device, kMinStackBytes));
+      const size_t free_after = free_bytes(driver);
+      trimmed->returned_bytes = std::max(free_after, free_before) - free_before;
+      return ok_status();
+    };
+    trimmed->call = threads_.start({{device, job}});
   }
   Status status = ok_status();
   for (const auto& [device, trimmed] : all_trimmed()) {
-    Status ended = wait_for_trim(*trimmed, deadline);
+    Status ended = wait_for_trim(trimmed->call, deadline);
     if (ended.ok() || ended.error().kind == ErrorKind::timeout) continue;
     forget(device);
     const bool has_no_context = ended.error().kind == ErrorKind::unsupported;
@@ -84,7 +78,7 @@ Status ContextMemory::trim(const std::vector<int>& devices, Deadline deadline) {
 
 Status ContextMemory::restore(Deadline deadline) {
   for (const auto& [device, trimmed] : all_trimmed()) {
-    const Status ended = wait_for_trim(*trimmed, deadline);
+    const Status ended = wait_for_trim(trimmed->call, deadline);
     if (!ended.ok() && ended.error().kind == ErrorKind::timeout) return ended;
     const auto job = [&driver = driver_, device = device,
                       wanted = trimmed->limit_bytes]() -> Status {

@@ -51,8 +51,6 @@ class ContextMemory {
  private:
   struct Trimmed;
 
-  DeviceThreads::Job trim_job(int device, std::shared_ptr<Trimmed> trimmed);
-  static Status wait_for_trim(Trimmed& trimmed, Deadline deadline);
   std::map<int, std::shared_ptr<Trimmed>> all_trimmed() const;
   void forget(int device);
 

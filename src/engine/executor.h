@@ -90,8 +90,6 @@ class Executor {
   Status add_contents(Backing* backing, Transfers* found) AMEM_REQUIRES(registry_.mutex);
   /// Whether contents of the backing stay on the host after a resume.
   bool retains(const Backing& backing) AMEM_REQUIRES(registry_.mutex);
-  /// The retained bytes of the plan that are compared. Forgets others.
-  size_t retained_bytes(const Plan& plan);
   void find_retained(Backing& backing, Transfer* transfer) AMEM_REQUIRES(registry_.mutex);
   void use_retained(Transfers& found);
   /// find_contents(), and host memory for them.

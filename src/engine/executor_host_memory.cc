@@ -51,7 +51,16 @@ Status Executor::reserve(const Plan& plan, const Transfers& transfers, Deadline 
 }
 
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
-  const size_t retained = std::min<size_t>(last_kept_bytes_, retained_bytes(plan));
+  size_t retained = 0;
+  {
+    MutexLock lock(registry_.mutex);
+    for (Backing* const backing : registry_.find_backings(plan.own)) {
+      if (backing->state != resident) continue;
+      if (backing->saved_hashes == nullptr || !retains(*backing)) backing->forget_saved();
+      retained += total_bytes(backing->saved_pieces);
+    }
+  }
+  retained = std::min<size_t>(last_kept_bytes_, retained);
   if (last_kept_bytes_ != 0 && pool_.claim(last_kept_bytes_ - retained) == 0) return ok_status();
   AMEM_TRY(find_with_room(
       plan, [] {}, deadline));
@@ -175,17 +184,6 @@ Status Executor::return_host_memory(const Plan& plan, CopyPipeline& copies,
 
 bool Executor::retains(const Backing& backing) {
   return retain_backups_ || has_kind(backing, registry_.allocations(), Kind::retain);
-}
-
-size_t Executor::retained_bytes(const Plan& plan) {
-  size_t sum = 0;
-  MutexLock lock(registry_.mutex);
-  for (Backing* const backing : registry_.find_backings(plan.own)) {
-    if (backing->state != resident) continue;
-    if (backing->saved_hashes == nullptr || !retains(*backing)) backing->forget_saved();
-    sum += total_bytes(backing->saved_pieces);
-  }
-  return sum;
 }
 
 void Executor::find_retained(Backing& backing, Transfer* transfer) {

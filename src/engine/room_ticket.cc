@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <limits>
@@ -25,12 +26,6 @@ int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
-
-template <size_t N>
-void set_text(char (&field)[N], const std::string& text) {
-  memset(field, 0, N);
-  memcpy(field, text.data(), std::min(text.size(), N - 1));
 }
 
 std::set<std::string_view> gpus_of(const TicketEntry& entry) {
@@ -132,11 +127,12 @@ std::vector<TicketEntry> RoomTicket::others() {
 }
 
 void RoomTicket::set_job(const std::string& job, const std::set<std::string>& gpus) {
-  set_text(entry_.job, job);
+  snprintf(entry_.job, sizeof entry_.job, "%s", job.c_str());
   memset(entry_.gpus, 0, sizeof entry_.gpus);
   size_t number = 0;
   for (const std::string& gpu : gpus)
-    if (number < TicketEntry::kMaxGpus) set_text(entry_.gpus[number++], gpu);
+    if (number < TicketEntry::kMaxGpus)
+      snprintf(entry_.gpus[number++], sizeof entry_.gpus[0], "%s", gpu.c_str());
 }
 
 Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpus,

@@ -244,28 +244,22 @@ Status Session::carry_out_pause(TagStates::Running& running, const Selection& se
   return status;
 }
 
-/// For the selection {context}: all other tags must be paused.
-Status Session::pause_contexts(Deadline deadline) {
-  if (!is_last({}))
-    return make_error(ErrorKind::misuse, 0,
-                      "the tag '%s' can be paused only when all other tags are paused",
-                      kContextTag);
-  SessionReport report;
-  trim_contexts(deadline, &report);
-  return ok_status();
-}
-
 Status Session::pause_uncounted(const Selection& wanted) {
   const Deadline deadline = Deadline::after_ms(timeout_ms(wanted));
   const Running running = AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
   Selection selection = wanted;
+  SessionReport report;
   if (selection.tags.erase(kContextTag) > 0) {
     selection.trim_context = true;
-    if (selection.tags.empty()) return pause_contexts(deadline);
+    const bool is_alone = selection.tags.empty();
+    if (is_alone && !is_last({}))
+      return make_error(ErrorKind::misuse, 0,
+                        "the tag '%s' can be paused only when all other tags are paused",
+                        kContextTag);
+    if (is_alone) return trim_contexts(deadline, &report), ok_status();
   }
   const Change change = begin_pause(selection);
   if (change.all().empty()) return ok_status();
-  SessionReport report;
   Tags paused;
   const size_t released_bytes = releasable_bytes(context_.registry, change.all());
   const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);

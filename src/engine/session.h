@@ -132,7 +132,6 @@ class Session {
   }
   void note_ticket(bool resumed);
   bool is_last(const Tags& tags);
-  Status pause_contexts(Deadline deadline);
   void trim_contexts(Deadline deadline, SessionReport* report);
   Status restore_contexts(TagStates::Running& running, RoomWait& wait, Deadline deadline);
   void reopen(const Tags& tags);

@@ -152,12 +152,10 @@ amemTotals_t sum_of(const Statistics& statistics, std::optional<std::string_view
 namespace {
 
 /// The state of all tags; "mixed" if they differ.
-const char* common_state(const std::map<Tag, std::string>& states) {
-  if (states.empty()) return "active";
-  const std::string& first = states.begin()->second;
-  const bool same = std::all_of(states.begin(), states.end(),
-                                [&](const auto& entry) { return entry.second == first; });
-  return same ? first.c_str() : "mixed";
+std::string common_state(const std::map<Tag, std::string>& states) {
+  std::set<std::string> all;
+  for (const auto& [tag, state] : states) all.insert(state);
+  return all.empty() ? "active" : all.size() > 1 ? "mixed" : *all.begin();
 }
 
 void append(std::string& list, const std::string& item) {
@@ -244,7 +242,8 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
   for (const auto& [reason, bytes] : by_reason(statistics))
     append(persistent, line("\"%s\": %zu", text_json(reason).c_str(), bytes));
   return line("{\"pid\": %d, \"group\": %ld, \"group_name\": \"%s\", \"state\": \"%s\", ",
-              facts.pid, facts.group, facts.group_name.c_str(), common_state(facts.states)) +
+              facts.pid, facts.group, facts.group_name.c_str(),
+              common_state(facts.states).c_str()) +
          totals_json(own) +
          line(
              ", \"imported_objects\": %zu, \"imported_bytes\": %zu, \"driver_objects\": %zu, "
