@@ -3,6 +3,7 @@
 // Devices and contexts.
 #include <array>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -146,6 +147,13 @@ TEST_F(Contexts, SecondDeviceReachesMemoryOfTheFirst) {
   EXPECT_EQ(kSuccess, driver().cuDevicePrimaryCtxRelease(1));
   EXPECT_TRUE(filled(address, 13, size));
   free(address, size);
+}
+
+TEST_F(Contexts, DevicesHaveNames) {
+  char name[64] = "";
+  EXPECT_EQ(kSuccess, driver().cuDeviceGetName(name, sizeof name, 0));
+  EXPECT_NE(std::string(name), "");
+  EXPECT_EQ(kErrorInvalidDevice, driver().cuDeviceGetName(name, sizeof name, 4711));
 }
 
 }  // namespace
