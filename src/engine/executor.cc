@@ -175,12 +175,12 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
   last_kept_bytes_ = 0;
   Plan rest_of_plan = plan;
   do {
-    Transfers next =
-        AMEM_TRY(next_transfers(&rest_of_plan, &rest, deadline, &report->copied_bytes));
+    Transfers next = AMEM_TRY(next_transfers(&rest_of_plan, &rest, deadline));
     step_point("pause_room_taken");
     CopyPipeline copies(context_.devices, copiers_out_);
     for (Transfer& transfer : next) {
       order.push_back(transfer.backing);
+      report->copied_bytes += total_bytes(transfer.pieces);
       copies.add(std::move(transfer));
     }
     copies.finish();

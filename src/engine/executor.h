@@ -99,10 +99,9 @@ class Executor {
   Status reserve(const Plan& plan, const Transfers& transfers, Deadline deadline);
   Status make_file(Transfers& transfers, Deadline deadline);
   HostBlock take_block(const Transfer& transfer);
-  size_t take_blocks(Transfers& transfers, size_t* copied_bytes);
-  Result<Transfers> next_transfers(Plan* plan, Transfers* rest, Deadline deadline,
-                                   size_t* copied_bytes);
-  static bool lacks_host_memory(const Error& error);
+  size_t take_blocks(Transfers& transfers);
+  Result<Transfers> next_transfers(Plan* plan, Transfers* rest, Deadline deadline);
+  static bool lacks_host_memory(const Error& error) { return error.kind == ErrorKind::os; }
   /// The plan's own backings, those of which the largest share is saved first.
   std::vector<BackingId> by_saved_share(const Plan& plan);
   Status drop(const Plan& plan);

@@ -110,22 +110,21 @@ HostBlock Executor::take_block(const Transfer& transfer) {
 
 /// Host memory for the first of the transfers, as many as there is free memory for; nullptr for one
 /// whose backing is gone. Returns their number.
-size_t Executor::take_blocks(Transfers& transfers, size_t* copied_bytes) {
+size_t Executor::take_blocks(Transfers& transfers) {
   MutexLock lock(registry_.mutex);
   for (size_t taken = 0; taken < transfers.size(); ++taken) {
     Transfer& transfer = transfers[taken];
     Backing* const backing = registry_.find_backing(transfer.backing);
-    const size_t bytes = total_bytes(transfer.pieces);
     const HostBlock retained = std::exchange(transfer.on_host, nullptr);
     if (backing == nullptr || backing->state != saving) continue;
     transfer.on_host = retained != nullptr ? retained : take_block(transfer);
     if (transfer.on_host == nullptr) return taken;
-    if (retained != nullptr) last_kept_bytes_ += HostPool::block_bytes(bytes);
+    if (retained != nullptr)
+      last_kept_bytes_ += HostPool::block_bytes(total_bytes(transfer.pieces));
     backing->saved = transfer.on_host;
     backing->saved_pieces = transfer.pieces;
     backing->saved_file = transfer.in_file;
     backing->saved_hashes = transfer.hashes;
-    *copied_bytes += bytes;
   }
   return transfers.size();
 }
@@ -133,11 +132,11 @@ size_t Executor::take_blocks(Transfers& transfers, size_t* copied_bytes) {
 /// The first of the transfers, with host memory. In a switch, waits for memory that another
 /// process, or a resume of this one, returns; when nothing has come twice, it is no switch any
 /// more, and all is reserved. Where memory is short, goes on waiting. The others remain in `rest`.
-Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest, Deadline deadline,
-                                                     size_t* copied_bytes) {
+Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest,
+                                                     Deadline deadline) {
   constexpr long kWaitMs = 1000;
   size_t count = 0;
-  while (!rest->empty() && (count = take_blocks(*rest, copied_bytes)) == 0) {
+  while (!rest->empty() && (count = take_blocks(*rest)) == 0) {
     const int device = rest->front().device;
     const size_t bytes = HostPool::block_bytes(host_bytes(rest->front()));
     const auto is_there = std::make_shared<bool>(false);
@@ -212,8 +211,6 @@ void Executor::use_retained(Transfers& found) {
     if (Backing* const backing = registry_.find_backing(transfer.backing)) backing->forget_saved();
   }
 }
-
-bool Executor::lacks_host_memory(const Error& error) { return error.kind == ErrorKind::os; }
 
 bool Executor::forget_retained(const Plan& plan) {
   MutexLock lock(registry_.mutex);
