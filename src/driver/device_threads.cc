@@ -23,12 +23,13 @@ Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline de
 DeviceThreads::Started DeviceThreads::start(std::map<int, Job> jobs) {
   Started started;
   MutexLock lock(mutex_);
-  for (auto& [device, job] : jobs) {
+  for (auto& entry : jobs) {
+    const int device = entry.first;
     Workers<int>& thread = thread_of(device);
     std::shared_ptr<Answer>& answer = started[device];
     if (!thread.start().ok()) continue;
     answer = std::make_shared<Answer>();
-    thread.post(device, [this, device = device, job = std::move(job), answer]() mutable {
+    thread.post(device, [this, device, job = std::move(entry.second), answer]() mutable {
       Status result = exiting_.check();
       if (result.ok()) result = in_device_context(driver_, device, job);
       job = nullptr;
