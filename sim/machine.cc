@@ -23,7 +23,6 @@ constexpr uint64_t kMagic = 0x616d656d73696d32;  // a state file whose layout th
 // Bytes of the state file that are only locked, beyond what it stores.
 constexpr uint64_t kPresenceByte = 1ull << 20;  // read-locked by every process on the machine
 constexpr uint64_t kSetupByte = kPresenceByte + 1;
-constexpr uint64_t kFirstPoolByte = kPresenceByte + 2;
 
 std::mutex g_join_mutex;
 std::atomic<Machine*> g_machine{nullptr};

@@ -16,6 +16,8 @@
 namespace amem::sim {
 
 inline constexpr int kMaxDevices = 16;
+/// Locked while memory of the first pool is allocated, in the state file; the other pools follow.
+inline constexpr uint64_t kFirstPoolByte = (1ull << 20) + 2;
 
 struct SharedState {
   uint64_t magic;

@@ -4,6 +4,8 @@
 // descriptors that they have of its pool (pool.h). How much each holds it cannot tell, as the real
 // one under MIG or without privileges (NVML API Reference, nvmlProcessInfo_t).
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "sim/machine.h"
 #include "sim/settings.h"
 
 namespace {
@@ -23,6 +26,10 @@ struct Process {
   unsigned long long used_bytes;
   unsigned gpu_instance;
   unsigned compute_instance;
+};
+
+struct Memory {
+  unsigned long long total_bytes, free_bytes, used_bytes;
 };
 
 std::string pool_of(int device) {
@@ -74,6 +81,29 @@ AMEM_SIM_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* pci, void** devic
 AMEM_SIM_NVML int nvmlDeviceGetIndex(void* device, unsigned* index) {
   *index = static_cast<unsigned>(reinterpret_cast<intptr_t>(device) - 1);
   return kSuccess;
+}
+
+AMEM_SIM_NVML int nvmlDeviceGetName(void*, char* name, unsigned capacity) {
+  std::snprintf(name, capacity, "amem simulated GPU");
+  return kSuccess;
+}
+
+AMEM_SIM_NVML int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+  const auto number = static_cast<size_t>(reinterpret_cast<intptr_t>(device) - 1);
+  const amem::UniqueFd file(
+      open((amem::sim::machine_folder() + "/state").c_str(), O_RDWR | O_CLOEXEC));
+  constexpr size_t kSize = sizeof(amem::sim::SharedState);
+  void* const at = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (at == MAP_FAILED) return kNotFound;
+  auto* const state = static_cast<amem::sim::SharedState*>(at);
+  amem::sim::Pool pool;
+  const uint64_t total = state->device_memory_bytes;
+  const bool is_open = pool.open(pool_of(static_cast<int>(number)), total, &state->pools[number],
+                                 file.get(), amem::sim::kFirstPoolByte + number);
+  const uint64_t used = is_open ? pool.used_bytes() : 0;
+  munmap(at, kSize);
+  *memory = {total, total - used, used};
+  return is_open ? kSuccess : kNotFound;
 }
 
 AMEM_SIM_NVML int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count,

@@ -79,6 +79,7 @@ Json json_of(const Gpus& gpus) {
         holders.push_back({{"pid", holder.pid}, {"bytes", *holder.size_bytes}});
     out.push_back({{"gpu", uuid},
                    {"name", gpu_name(gpus, uuid)},
+                   {"model", gpu.model},
                    {"total_bytes", gpu.memory->total_bytes},
                    {"used_bytes", gpu.memory->used_bytes},
                    {"processes", holders}});

@@ -59,6 +59,8 @@ GpuReport ask_nvml(const std::string& uuid) {
     std::vector<NvmlProcess> processes(count);
     if (call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &device)) {
       if (call("nvmlDeviceGetIndex", device, &index)) report.index = index;
+      char model[96] = {};  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
+      if (call("nvmlDeviceGetName", device, model, unsigned{sizeof model})) report.model = model;
       if (call("nvmlDeviceGetMemoryInfo", device, &memory))
         report.memory = {memory.total_bytes, memory.used_bytes};
       if (!call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, processes.data()))

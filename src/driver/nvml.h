@@ -31,14 +31,15 @@ struct MemoryHolder {
 /// What NVML reports of a GPU. Members that it does not report are empty.
 struct GpuReport {
   std::optional<unsigned> index;  ///< of nvidia-smi
+  std::string model{};            ///< such as "NVIDIA H200"
   std::optional<GpuMemory> memory;
   std::vector<MemoryHolder> holders;  ///< including this process
 };
 
 /// Queries NVML. The report is empty if libnvidia-ml.so.1 is missing or does not know the GPU, and
 /// names no holders in most containers. Takes milliseconds to a second: use it only for texts. Any
-/// thread. Source: NVML API Reference, nvmlDeviceGetIndex, nvmlDeviceGetMemoryInfo,
-/// nvmlDeviceGetComputeRunningProcesses.
+/// thread. Source: NVML API Reference, nvmlDeviceGetIndex, nvmlDeviceGetName,
+/// nvmlDeviceGetMemoryInfo, nvmlDeviceGetComputeRunningProcesses.
 GpuReport ask_nvml(const std::string& uuid);
 
 /// The processes other than `self`, as text: "process 4711 holds 60000 MiB, process 4712 holds an

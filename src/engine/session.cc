@@ -25,6 +25,13 @@ std::string unchanged_text(size_t bytes) {
   return bytes == 0 ? "" : ", " + std::to_string(bytes >> 20) + " MiB unchanged";
 }
 
+/// Of the Unix epoch.
+int64_t now_s() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec;
+}
+
 }  // namespace
 
 SessionCounters Session::counters() {
@@ -34,12 +41,10 @@ SessionCounters Session::counters() {
 
 Status Session::counted(Status status, uint64_t SessionCounters::*failures) {
   if (status.ok()) return status;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
   MutexLock lock(mutex_);
   ++(counters_.*failures);
   counters_.last_error = status.error().message;
-  counters_.last_error_time_s = now.tv_sec;
+  counters_.last_error_time_s = now_s();
   return status;
 }
 
@@ -261,8 +266,10 @@ Status Session::pause_uncounted(const Selection& wanted) {
   const Change change = begin_pause(selection);
   if (change.all().empty()) return ok_status();
   Tags paused;
-  const size_t released_bytes = releasable_bytes(context_.registry, change.all());
+  report.moved_bytes = releasable_bytes(context_.registry, change.all());
   const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);
+  report.moved_bytes += report.context_bytes;
+  report.end_time_s = now_s();
   if (!status.ok()) note_left(plan_pause(context_.registry, paused).own);
   pool_.lend();
   Tags active = change.all();
@@ -281,9 +288,8 @@ Status Session::pause_uncounted(const Selection& wanted) {
     AMEM_LOG(info, -1,
              "paused %s in %.3f s: %zu MiB released, %zu MiB saved%s%s (work %.1f ms, "
              "peers %.1f, copy and release %.1f, of which driver %.1f)",
-             text_of(paused).c_str(), report.total_ms / 1e3,
-             (released_bytes + report.context_bytes) >> 20, report.move.copied_bytes >> 20,
-             unchanged_text(report.move.unchanged_bytes).c_str(),
+             text_of(paused).c_str(), report.total_ms / 1e3, report.moved_bytes >> 20,
+             report.move.copied_bytes >> 20, unchanged_text(report.move.unchanged_bytes).c_str(),
              text_of_persistent(context_.registry, paused).c_str(), report.wait_ms, report.peers_ms,
              report.move.copy_ms, report.move.memory_ms);
   return status;
@@ -427,10 +433,10 @@ Status Session::resume_uncounted(const Selection& selection) {
   if (tags.empty() && !selection.tags.contains(kContextTag)) return ok_status();
   states_.set(tags, SessionState::resuming);
   const Plan plan = plan_resume(context_.registry, tags);
-  size_t restored_bytes = context_bytes();
-  for (const auto& [device, bytes] : own_bytes(context_.registry, plan)) restored_bytes += bytes;
   constexpr long kMaxMs = 100;
   SessionReport report;
+  report.moved_bytes = context_bytes();
+  for (const auto& [gpu, bytes] : own_bytes(context_.registry, plan)) report.moved_bytes += bytes;
   Status status = ok_status();
   {
     const Phase phase("resume", &report.total_ms);
@@ -442,6 +448,7 @@ Status Session::resume_uncounted(const Selection& selection) {
   if (tags.empty()) return status;
   if (status.ok()) {
     reopen(tags);
+    report.end_time_s = now_s();
     MutexLock lock(mutex_);
     ++counters_.resumes;
     counters_.last_resume = report;
@@ -454,7 +461,7 @@ Status Session::resume_uncounted(const Selection& selection) {
     AMEM_LOG(info, -1,
              "resumed %s in %.3f s: %zu MiB restored, %zu MiB copied (create and copy %.1f ms, of "
              "which driver %.1f, peers %.1f)",
-             text_of(tags).c_str(), report.total_ms / 1e3, restored_bytes >> 20,
+             text_of(tags).c_str(), report.total_ms / 1e3, report.moved_bytes >> 20,
              report.move.copied_bytes >> 20, report.move.copy_ms, report.move.memory_ms,
              report.peers_ms);
   return status;

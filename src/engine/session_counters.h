@@ -23,6 +23,8 @@ struct SessionReport {
   double peers_ms = 0;  ///< waiting for peers
   MoveReport move;
   size_t context_bytes = 0;  ///< local memory of contexts that the pause returned
+  size_t moved_bytes = 0;    ///< released or restored
+  int64_t end_time_s = 0;    ///< of the Unix epoch
 };
 
 /// The pauses and resumes of a process since its start. Calls that changed nothing do not count.

@@ -178,10 +178,13 @@ std::string counters_json(const SessionCounters& counters) {
   return line("\"pauses\": %" PRIu64 ", \"resumes\": %" PRIu64 ", \"failed_pauses\": %" PRIu64
               ", \"failed_resumes\": %" PRIu64 ", \"copied_bytes\": %" PRIu64
               ", \"last_pause_seconds\": %.0fe-6, \"last_resume_seconds\": %.0fe-6, "
-              "\"last_error_time\": %" PRId64,
+              "\"last_pause_bytes\": %zu, \"last_resume_bytes\": %zu, \"last_pause_time\": %" PRId64
+              ", \"last_resume_time\": %" PRId64 ", \"last_error_time\": %" PRId64,
               counters.pauses, counters.resumes, counters.failed_pauses, counters.failed_resumes,
               counters.copied_bytes, counters.last_pause.total_ms * 1e3,
-              counters.last_resume.total_ms * 1e3, counters.last_error_time_s) +
+              counters.last_resume.total_ms * 1e3, counters.last_pause.moved_bytes,
+              counters.last_resume.moved_bytes, counters.last_pause.end_time_s,
+              counters.last_resume.end_time_s, counters.last_error_time_s) +
          ", \"last_error\": \"" + text_json(counters.last_error) + "\"";
 }
 
@@ -232,7 +235,10 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
   std::string tags, memory, persistent;
   for (const auto& [tag, state] : facts.states)
     append(tags, line("\"%s\": {\"state\": \"%s\", ", tag.c_str(), state.c_str()) +
-                     sizes_json(sum_of(statistics, tag, {}, {})) + "}");
+                     sizes_json(sum_of(statistics, tag, {}, {})) +
+                     (facts.awaited.contains(tag)
+                          ? ", \"waits_for\": \"" + text_json(facts.awaited.at(tag)) + "\"}"
+                          : "}"));
   std::map<std::pair<int, Tag>, amemTotals_t> by_device;
   for (const auto& [key, totals] : statistics.own) add(totals, &by_device[{key.device, key.tag}]);
   for (const auto& [key, totals] : by_device)

@@ -68,6 +68,7 @@ struct ProcessFacts {
   SessionCounters counters = {};
   std::string remote_json = "{}";                  ///< RemoteControl::json()
   std::optional<size_t> host_capacity_bytes = {};  ///< only for amemGetStatus(), with more details
+  std::map<Tag, std::string> awaited = {};  ///< the paused peers for which calls with a tag wait
 };
 
 /// The statistics as one JSON object, for the `amem` command and amemGetStatus().

@@ -155,7 +155,7 @@ def test_shows_what_else_is_on_the_gpus(amem: Amem, start: Callable[..., subproc
     found = json.loads(amem("status", "--json", "--pid", child.pid, **nvml).stdout)
     assert found["schema"] == 1 and abs(found["time"] - time.time()) < TIMEOUT_S
     ((gpu,), (process,)) = (found["gpus"], found["processes"])
-    assert (gpu["name"], gpu["total_bytes"], gpu["used_bytes"], process["pid"]) == ("7", 80 << 30, 4 << 30, child.pid)
+    assert (gpu["name"], gpu["model"], gpu["total_bytes"], gpu["used_bytes"], process["pid"]) == ("7", "NVIDIA H200", 80 << 30, 4 << 30, child.pid)
     assert gpu["processes"] == [{"pid": pid, "bytes": 2 << 30} for pid in (child.pid, stranger)]
 
 
@@ -287,6 +287,8 @@ def test_counts_pauses_and_failures(amem: Amem, tmp_path: Path) -> None:
 
         counters = reply["counters"]
         assert [counters[name] for name in ("pauses", "resumes", "failed_pauses", "failed_resumes")] == [3, 2, 0, 1]
+        assert counters["last_pause_bytes"] >= counters["last_resume_bytes"] >= 40000000
+        assert all(abs(counters[f"last_{call}_time"] - time.time()) < TIMEOUT_S for call in ("pause", "resume"))
         assert counters["copied_bytes"] == 0 and counters["last_pause_seconds"] > 0 < counters["last_resume_seconds"]
         assert "CUDA_ERROR_OUT_OF_MEMORY" in counters["last_error"]
         assert abs(counters["last_error_time"] - time.time()) < TIMEOUT_S
