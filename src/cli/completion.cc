@@ -80,11 +80,13 @@ constexpr char kDemo[] =
     "--help --version --ranks=N --communicators=N --cycles=N --simulate --what=tags|symmetric "
     "--json=FILE";
 constexpr char kExporter[] = "--help --listen=ADDRESS --once";
+constexpr char kTop[] = "--help --interval=SECONDS";
 
 std::vector<Word> words_of(const CLI::App& command, const std::string& commands) {
   const std::string& name = command.get_name();
   std::string text = name == "demo"         ? kDemo
                      : name == "exporter"   ? kExporter
+                     : name == "top"        ? kTop
                      : name == "help"       ? commands
                      : name == "completion" ? "bash zsh fish"
                                             : "";

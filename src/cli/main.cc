@@ -229,6 +229,7 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
       "demo", "show pause and resume by tag, on GPUs or a simulated GPU: amem demo --simulate");
   app.add_subcommand("exporter", "serve what status shows as metrics for Prometheus");
   app.add_subcommand("help", "print this, or the options of a subcommand: amem help run");
+  app.add_subcommand("top", "show what status shows, live, with keys that pause and resume");
   app.add_subcommand("version", "print the version");
   app.add_subcommand("completion", "print a completion script: amem completion bash, zsh or fish")
       ->add_option("SHELL", request.shell, "bash, zsh or fish")
@@ -304,10 +305,10 @@ int run_main(int argc, char** argv) {
   try {
     check_arguments(app, arguments);
     if (name == "demo") become_demo(std::move(arguments));
-    if (name == "exporter")
-      throw Failure(kNotFound,
-                    "amem exporter is in the wheel: pip install 'amem[exporter]', then "
-                    "amem exporter or python -m amem exporter");
+    if (name == "exporter" || name == "top")
+      throw Failure(kNotFound, fmt::format("amem {0} is in the wheel: pip install 'amem[{0}]', "
+                                           "then amem {0} or python -m amem {0}",
+                                           name));
     if (arguments.empty() || (arguments.size() == 1 && (name == "help" || name == "version")))
       arguments = {"--" + name};
     std::reverse(arguments.begin(), arguments.end());  // in the order that CLI11 expects

@@ -167,6 +167,7 @@ COMPLETED = [
     ("amem demo --", "--simulate", "--group"),
     ("amem demo --what ", "symmetric", "--what"),
     ("amem exporter --", "--listen", "--group"),
+    ("amem top --", "--interval", "--listen"),
     ("amem completion ", "fish", "--help"),
     ("amem help s", "status", "--help"),
 ]

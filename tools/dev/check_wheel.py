@@ -159,6 +159,7 @@ def check(wheel: Path, folder: Path) -> None:
         expect(run([*command, "--version"], folder), f"amem {wheel.name.split('-')[1]}")
     expect(run([binaries / "amem", "demo", "--simulate"], folder), "bit-exact")
     expect(run(["sh", "-c", f"{binaries / 'amem'} exporter --once || true"], folder), "pip install 'amem[exporter]'")
+    expect(run(["sh", "-c", f"{binaries / 'amem'} top || true"], folder), "pip install 'amem[top]'")
 
     package = Path(run([binaries / "python", "-c", "import amem; print(amem.__file__)"], folder).strip()).parent
     simulated = {"LD_LIBRARY_PATH": str(package / "sim"), "AMEM_SIM_DIR": str(folder)}

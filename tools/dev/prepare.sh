@@ -17,7 +17,7 @@ build_needs=(
   "${demo_needs[@]}" "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
   "python3-pytest modules pytest,elftools" "python3-pyelftools modules pytest,elftools"
   "python3-pip modules pip" "python3-cffi test_module cffi" "python3-prometheus-client test_module prometheus_client"
-  "python3-jsonschema test_module jsonschema"
+  "python3-jsonschema test_module jsonschema" "tmux test_cmd tmux"
   "clang-format style clang-format" "clang style clang++"
   "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )
@@ -48,7 +48,7 @@ header_is_there() {
 
 is_there() {
   case $1 in
-    cmd) command -v "$2" >/dev/null ;;
+    cmd | test_cmd) command -v "$2" >/dev/null ;;
     style) command -v "$2" >/dev/null || command -v "$2-14" >/dev/null ;;
     header) header_is_there "$2" ;;
     modules) bash "$tools/python_with.sh" "$2" >/dev/null ;;
@@ -74,6 +74,17 @@ bring_nvtx() {
   fi
 }
 
+# Tried once: without it the tests of amem top are skipped.
+bring_textual() {
+  local folder=build/needs/top python
+  [[ -e $folder ]] && return
+  mkdir -p "$folder"
+  if ! { python=$(bash "$tools/python_with.sh" pip) &&
+    "$python" -m pip install --retries 1 --target "$folder" textual==8.2.8; } >"$folder/log" 2>&1; then
+    say "Textual could not be had ($folder/log): the tests of amem top are skipped"
+  fi
+}
+
 case ${1:?demo, wheel, build, style or aarch64} in
   demo) needs=("${demo_needs[@]}") ;;
   wheel) needs=("${wheel_needs[@]}") ;;
@@ -86,9 +97,9 @@ missing=() optional=()
 for need in "${needs[@]}"; do
   read -r package kind name <<<"$need"
   is_there "$kind" "$name" && continue
-  if [[ $kind =~ ^(style|fuzzer|test_module)$ ]]; then optional+=("$package"); else missing+=("$package"); fi
+  if [[ $kind =~ ^(style|fuzzer|test_module|test_cmd)$ ]]; then optional+=("$package"); else missing+=("$package"); fi
 done
-if [[ $1 == build && ! " ${missing[*]} " =~ " python3-pip " ]]; then bring_nvtx; fi
+if [[ $1 == build && ! " ${missing[*]} " =~ " python3-pip " ]]; then bring_nvtx && bring_textual; fi
 [[ ${#missing[@]} -gt 0 || ${#optional[@]} -gt 0 ]] || exit 0
 
 # shellcheck source=/dev/null
@@ -98,7 +109,7 @@ if [[ $system != debian ]]; then
     say "missing: ${missing[*]} (names as in Debian); install them and run this again"
     exit 1
   fi
-  say "missing: ${optional[*]}; going on without what they check: the code's format, the decoders under libFuzzer, or NCCL by cffi"
+  say "missing: ${optional[*]}; going on without what they check: the code's format, the decoders under libFuzzer, NCCL by cffi, or amem top"
   exit 0
 fi
 
@@ -122,4 +133,4 @@ if ! { "${as_root[@]}" apt-get update &&
   say "apt-get could not install ${missing[*]}"
   exit 1
 fi
-if [[ $1 == build ]]; then bring_nvtx; fi
+if [[ $1 == build ]]; then bring_nvtx && bring_textual; fi

@@ -18,7 +18,7 @@ namespace amem {
 namespace {
 
 using enum Finding::Verdict;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 // The NCCL versions that docs/index.md names, as ncclGetVersion() returns them.
 constexpr int kOldestNccl = 21900, kNewestNccl = 23299;
