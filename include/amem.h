@@ -386,19 +386,15 @@ int amemTrimHostMemory(uint64_t* bytes);
  * otherwise ncclPause() returns ncclInvalidUsage. Idempotent. */
 void amemEnable(void);
 
-/* The process is at a safe point: no work of it is queued or will be started that uses the memory
- * of its tags until the call has returned, by any thread. `amem pause` pauses the process there.
- * Every process of a job calls it equally often, between two steps of its work, and starts no
- * collective before that the other ranks have not started too.
- *
- * Returns 1 if the calling thread must wait there: then call amemWaitAtSafePoint() until it returns
- * 0. Otherwise 0, in less than 50 ns. Any thread. */
+/* The process is at a safe point: until the call has returned, no work of it is queued or started
+ * that uses memory with a tag, by any thread. Every process of a job calls it equally often,
+ * between two steps of its work. Returns 0, in less than 50 ns, or 1 if the thread must call
+ * amemWaitAtSafePoint() now, because amem pause holds the job. Any thread. */
 int amemSafePoint(void);
 
-/* Waits at the safe point while amem pause holds or has paused the process, at most `wait_ms`
- * milliseconds and at most a day. Returns 1 if it must be called again. Otherwise the memory is at
- * its addresses, with its contents: 2 if the process was paused, or 0. */
-int amemWaitAtSafePoint(uint64_t wait_ms);
+/* Waits at the safe point while amem pause holds or has paused the process. Then the memory is at
+ * its addresses, with its contents if they are kept. Returns 1 if the process was paused, or 0. */
+int amemWaitAtSafePoint(void);
 
 /* 1 if amem has begun to work in this process, which it does at the first call that needs it; else
  * 0. Of two copies of the library in a process only the first one begins. */

@@ -64,11 +64,11 @@ def is_remade(tag: str) -> bool:
         return any(each._tag == tag for each in _functions)
 
 
-def note_paused(all_tags: bool = False) -> None:
-    """The contents of tags that are paused now, or of all, must be made again."""
+def note_paused(tags: Iterable[str] = ()) -> None:
+    """The contents of tags that are paused now, and of these, must be made again."""
     with _mutex:
         for each in _functions:
-            each._is_due |= all_tags or state_of(encoded(each._tag)) == "paused"
+            each._is_due |= each._tag in tags or state_of(encoded(each._tag)) == "paused"
 
 
 def remake(tags: Iterable[str]) -> None:

@@ -114,7 +114,7 @@ ROWS = {
     "amemGetLastError": ("c_char_p", [("[]", "ANY")]),
     "amemIsActive": ("c_int", [("[]", "1")]),
     "amemSafePoint": ("c_int", [("[]", "0")]),
-    "amemWaitAtSafePoint": ("c_int", [("[c_uint64(0)]", "0"), ("[c_uint64(HUGE)]", "0")]),
+    "amemWaitAtSafePoint": ("c_int", [("[]", "0")]),
     "amemGetShortage": ("c_char_p", [("[]", "b'{}'")]),
     "amemGetState": ("c_int", [("[]", "0")]),
     "amemGetStatus": ("c_char_p", [("[]", "ANY")]),

@@ -25,7 +25,8 @@ class Job:
     def __init__(self, build: Build, folder: Path, *, ranks: int = 2, points: tuple[int, ...] = (1, 1), **settings: str) -> None:
         self.build, self.folder = build, folder
         folder.mkdir(exist_ok=True)
-        settings = {"AMEM_GROUP": folder.name, "AMEM_SIM_MEMORY_MB": "2048", **settings}
+        self.group = f"{folder.name}.{os.getpid()}"  # of no other test
+        settings = {"AMEM_GROUP": self.group, "AMEM_SIM_MEMORY_MB": "2048", **settings}
         self.variables = build.runtime_variables(**settings)
         self.ranks = [
             subprocess.Popen(
@@ -87,7 +88,7 @@ def start(build: Build, tmp_path: Path) -> Iterator[Start]:
 def test_all_ranks_stop_at_one_safe_point_and_go_on(start: Start) -> None:
     job = start()
     for _ in range(5):
-        done = job.amem("pause", "--group", "train")
+        done = job.amem("pause", "--group", job.group)
         assert done.returncode == 0, done.stderr
         assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"process {pid}" for pid in sorted(job.pids)]
         assert "MiB released in" in done.stdout
@@ -108,7 +109,7 @@ def test_all_ranks_stop_at_one_safe_point_and_go_on(start: Start) -> None:
 def test_memory_of_nccl_is_paused_at_any_time_and_calls_resume_it(start: Start) -> None:
     job = start()
     for _ in range(10):
-        done = job.amem("pause", "--group", "train", "--tag", "nccl")
+        done = job.amem("pause", "--group", job.group, "--tag", "nccl")
         assert done.returncode == 0, done.stderr
         assert job.goes_on()
     assert job.status(job.pids[0])["counters"]["pauses"] >= 5
@@ -117,8 +118,8 @@ def test_memory_of_nccl_is_paused_at_any_time_and_calls_resume_it(start: Start) 
 
 def test_a_job_of_which_one_rank_refuses_goes_on(start: Start, build: Build) -> None:
     job = start(points=(1, 0))  # the second has no safe points
-    done = job.amem("pause", "--group", "train", "--wait", "0.5")
-    assert done.returncode == 1 and "no process is paused: not all processes of the job have reached safe point" in done.stderr
+    done = job.amem("pause", "--group", job.group, "--wait", "0.5")
+    assert done.returncode == 1 and "the job is not paused: the processes of the job do not meet at safe point" in done.stderr
     assert f"process {job.pids[1]} has reached 0" in done.stderr and "amem.safe_point()" in done.stderr
     assert job.goes_on()
     assert job.end() == RIGHT
@@ -127,8 +128,8 @@ def test_a_job_of_which_one_rank_refuses_goes_on(start: Start, build: Build) -> 
 def test_ranks_whose_counters_part_are_refused(start: Start) -> None:
     job = start(points=(1, 3))
     assert job.goes_on()
-    done = job.amem("pause", "--all", "--wait", "0.5")
-    assert done.returncode == 1 and "no process is paused" in done.stderr
+    done = job.amem("pause", "--group", job.group, "--wait", "30")
+    assert done.returncode == 1 and "the job is not paused" in done.stderr
     assert job.goes_on()
     assert job.end() == RIGHT
 
@@ -136,7 +137,7 @@ def test_ranks_whose_counters_part_are_refused(start: Start) -> None:
 def test_a_process_can_refuse(start: Start) -> None:
     job = start(AMEM_REMOTE="0")
     for arguments in ((), ("--tag", "nccl"), ("--tag", "weights")):
-        done = job.amem("pause", "--group", "train", *arguments)
+        done = job.amem("pause", "--group", job.group, *arguments)
         assert done.returncode == 1 and "AMEM_REMOTE=0" in done.stderr, done.stderr
     assert job.goes_on()
     assert job.end() == RIGHT
@@ -144,7 +145,7 @@ def test_a_process_can_refuse(start: Start) -> None:
 
 def test_a_command_that_is_killed_leaves_no_process_held(start: Start) -> None:
     job = start(points=(1, 0))  # never complete
-    command = [str(job.build.command), "pause", "--group", "train", "--wait", "60"]
+    command = [str(job.build.command), "pause", "--group", job.group, "--wait", "60"]
     holding = subprocess.Popen(command, env=job.variables)
     deadline = time.monotonic() + TIMEOUT_S
     while job.status(job.pids[0])["remote"]["state"] != "held":
@@ -157,19 +158,19 @@ def test_a_command_that_is_killed_leaves_no_process_held(start: Start) -> None:
 
 def test_two_jobs_take_turns_on_gpus_that_hold_one(start: Start) -> None:
     one = start("one")
-    assert one.amem("pause", "--group", "one").returncode == 0
+    assert one.amem("pause", "--group", one.group).returncode == 0
     other = start("other")
     for _ in range(3):
-        assert other.amem("pause", "--group", "other").returncode == 0
-        assert one.amem("resume", "--group", "one").returncode == 0
+        assert other.amem("pause", "--group", other.group).returncode == 0
+        assert one.amem("resume", "--group", one.group).returncode == 0
         assert one.goes_on()
-        assert one.amem("pause", "--group", "one").returncode == 0
-        assert other.amem("resume", "--group", "other").returncode == 0
+        assert one.amem("pause", "--group", one.group).returncode == 0
+        assert other.amem("resume", "--group", other.group).returncode == 0
         assert other.goes_on()
-    other.amem("pause", "--group", "other")
-    one.amem("resume", "--group", "one")
+    other.amem("pause", "--group", other.group)
+    one.amem("resume", "--group", one.group)
     assert one.end() == RIGHT
-    other.amem("resume", "--group", "other")
+    other.amem("resume", "--group", other.group)
     assert other.end() == RIGHT
 
 
@@ -210,15 +211,58 @@ assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(contex
 assert library.amemMalloc(ctypes.byref(p), ctypes.c_size_t(4 << 20), b"masters", 1) == 0
 calls = []
 amem.on_resume("masters", lambda: calls.append(amem.state("masters")))
+amem.on_resume("other", lambda: calls.append("other was not paused"))
 print(os.getpid(), flush=True)
 while not calls:
     amem.safe_point()
 print(calls, flush=True)
 """
-    settings = build.runtime_variables(AMEM_GROUP="alone")
+    group = f"alone.{os.getpid()}"
+    settings = build.runtime_variables(AMEM_GROUP=group)
     child = subprocess.Popen([build.command, "run", "--", sys.executable, "-c", code], env=settings, stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline().strip() == str(child.pid)
     for action in ("pause", "resume"):
-        done = subprocess.run([build.command, action, "--group", "alone"], env=settings, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run([build.command, action, "--group", group], env=settings, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stderr
     assert child.communicate(timeout=TIMEOUT_S)[0] == "['active']\n"
+
+
+def test_an_interrupt_waits_for_the_resume(build: Build) -> None:
+    code = """
+import ctypes, os, signal, amem
+library, cuda, context, p = ctypes.CDLL("libamem_nccl.so"), ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+assert library.amemMalloc(ctypes.byref(p), ctypes.c_size_t(4 << 20), b"weights", 0) == 0
+print(os.getpid(), flush=True)
+try:
+    while True:
+        amem.safe_point()
+except KeyboardInterrupt:
+    print(amem.state("weights"), flush=True)
+"""
+    group = f"interrupted.{os.getpid()}"
+    settings = build.runtime_variables(AMEM_GROUP=group)
+
+    def amem(action: str) -> None:
+        command = [str(build.command), action, "--group", group]
+        done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stderr
+
+    with subprocess.Popen([str(build.command), "run", "--", sys.executable, "-c", code], env=settings, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline().strip() == str(child.pid)
+        amem("pause")
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.2)  # allow: it shows that nothing happens
+        amem("resume")
+        assert child.stdout.readline() == "active\n"
+
+
+def test_a_rank_that_is_stopped_keeps_no_other_from_its_work(start: Start) -> None:
+    job = start()
+    os.kill(job.pids[1], signal.SIGSTOP)
+    done = job.amem("pause", "--group", job.group, "--wait", "1")
+    os.kill(job.pids[1], signal.SIGCONT)
+    assert f"process {job.pids[1]} is left out: no reply" in done.stderr
+    assert job.amem("resume", "--group", job.group).returncode == 0
+    assert job.goes_on()
+    assert job.end() == RIGHT

@@ -28,7 +28,10 @@ Status pause_process(const Selection& selection) {
 
 Status resume_process(const Selection& selection) {
   const NoCancellation no_cancellation;
-  return AMEM_TRY(active_process())->session.resume(selection);
+  Process& process = *AMEM_TRY(active_process());
+  const Status status = process.session.resume(selection);
+  process.remote.note_resume();
+  return status;
 }
 
 amemState_t state_of(const Tag& tag) {

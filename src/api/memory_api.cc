@@ -238,7 +238,10 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
   return result_of("amemSwitch", [&]() -> Status {
     const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
     const Selection in = AMEM_TRY(selection_of(resumed, timeout_ms, wait_ms));
-    return switch_tags(AMEM_TRY(active_process())->session, out, in);
+    Process& process = *AMEM_TRY(active_process());
+    const Status status = switch_tags(process.session, out, in);
+    process.remote.note_resume();
+    return status;
   });
 }
 

@@ -3,8 +3,6 @@
 // The five functions that amem adds to NCCL's, and those of amem.h that only report.
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "api/calls.h"
 #include "api/enable.h"
 #include "api/interposition_report.h"
@@ -177,12 +175,10 @@ AMEM_API int amemSafePoint(void) {
   amem::Process* const process = amem::Process::built();
   return process != nullptr && process->is_active() && process->remote.holds() ? 1 : 0;
 }
-AMEM_API int amemWaitAtSafePoint(uint64_t wait_ms) {
+AMEM_API int amemWaitAtSafePoint(void) {
   const amem::NoCancellation no_cancellation;
-  constexpr uint64_t kDayMs = 86400000;
   amem::Process* const process = amem::process_that_works();
-  const auto ms = static_cast<long>(std::min(wait_ms, kDayMs));
-  return process == nullptr ? 0 : static_cast<int>(process->remote.wait_at_safe_point(ms));
+  return process != nullptr && process->remote.wait_at_safe_point() ? 1 : 0;
 }
 AMEM_API const char* amemGetShortage(void) {
   const amem::NoCancellation no_cancellation;

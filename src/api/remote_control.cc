@@ -37,6 +37,10 @@ size_t released_mib(Registry& registry, const Tags& tags) {
 }  // namespace
 
 bool RemoteControl::is_paused() {
+  // At a safe point, one without memory of these tags waits with the others of its job.
+  if (at_safe_point_ != nullptr && tags_.empty()) return true;
+  // A call that has resumed the memory of NCCL has said so at the gate.
+  if (at_safe_point_ == nullptr && gate_.outside_pause() == 0) return false;
   return std::any_of(tags_.begin(), tags_.end(),
                      [&](const Tag& tag) { return session_.state(tag) != SessionState::active; });
 }
@@ -45,26 +49,29 @@ void RemoteControl::refresh() {
   if (state_ == State::paused && !is_paused()) state_ = State::running;
   if (state_ == State::running) {
     at_safe_point_.reset();
-    gate_.pause_from_outside(false);
+    gate_.set_outside_pause(0);
     if (held_until_.passed()) hold_at_ = 0;
   }
   holds_ = hold_at_ > 0 || at_safe_point_ != nullptr;
   changed_.notify_all();
 }
 
-RemoteControl::Wait RemoteControl::wait_at_safe_point(long wait_ms) {
-  constexpr long kUntilNextMs = 1000;
-  const Deadline end = Deadline::after_ms(wait_ms);
+void RemoteControl::note_resume() {
   MutexLock lock(mutex_);
-  waits_until_ = Deadline::after_ms(wait_ms + kUntilNextMs);
-  for (refresh(); must_wait(); refresh()) {
-    if (end.passed()) return Wait::again;
-    const Deadline soon =
-        at_safe_point_ == nullptr && held_until_.at() < end.at() ? held_until_ : end;
-    changed_.wait_until(mutex_, soon, [&]() AMEM_REQUIRES(mutex_) { return !must_wait(); });
-  }
-  waits_until_ = Deadline::after_ms(0);
-  return std::exchange(was_paused_, false) ? Wait::was_paused : Wait::none;
+  refresh();
+}
+
+bool RemoteControl::wait_at_safe_point() {
+  constexpr long kDayMs = 86400000;
+  MutexLock lock(mutex_);
+  const uint64_t pauses_before = pauses_;
+  ++waiting_;
+  for (refresh(); must_wait(); refresh())
+    changed_.wait_until(mutex_,
+                        at_safe_point_ != nullptr ? Deadline::after_ms(kDayMs) : held_until_,
+                        [&]() AMEM_REQUIRES(mutex_) { return !must_wait(); });
+  --waiting_;
+  return pauses_ != pauses_before;
 }
 
 ControlReply RemoteControl::answer(const Control& request, pid_t from) {
@@ -82,6 +89,9 @@ ControlReply RemoteControl::answer(const Control& request, pid_t from) {
 }
 
 Status RemoteControl::carry_out(const Control& request, pid_t from) {
+  // A job of which calls have resumed some processes is paused as a whole again.
+  if (request.action == Action::pause && !needs_safe_point(request) && state_ == State::paused)
+    return ok_status();
   const bool stops = request.action == Action::hold || request.action == Action::pause;
   if (stops && !environment().remote)
     return make_error(ErrorKind::misuse, 0, "it is started with AMEM_REMOTE=0");
@@ -106,7 +116,8 @@ Status RemoteControl::carry_out(const Control& request, pid_t from) {
       return begin_pause(request);
     case Action::resume:
       if (state_ != State::paused) break;
-      return begin(State::resuming, {tags_, false, 0, static_cast<long>(request.timeout_ms)});
+      return begin(State::resuming, {tags_, false, static_cast<long>(request.timeout_ms),
+                                     static_cast<long>(request.timeout_ms)});
   }
   return ok_status();
 }
@@ -129,12 +140,10 @@ Status RemoteControl::begin_pause(const Control& request) {
   for (const auto& [tag, state] : session_.states())
     if (state == SessionState::active && (wanted.empty() || wanted.contains(tag)))
       tags_.insert(tag);
-  text_ = "nothing to pause";
-  if (tags_.empty()) return ok_status();
   if (at_safe_point)
     at_safe_point_ = std::make_unique<CallGate::WaitingCalls>(gate_);
-  else
-    gate_.pause_from_outside(true);
+  else if (!tags_.empty())
+    gate_.set_outside_pause(++pauses_);
   AMEM_TRY(begin(State::pausing, {tags_, at_safe_point || environment().trim_context,
                                   static_cast<long>(request.timeout_ms)}));
   timespec now{};
@@ -147,7 +156,9 @@ Status RemoteControl::begin_pause(const Control& request) {
 void RemoteControl::move(const Selection& selection, bool is_pause) {
   const auto begun = Deadline::Clock::now();
   size_t mib = released_mib(context_.registry, selection.tags);
-  const Status moved = is_pause ? session_.pause(selection) : session_.resume(selection);
+  Status moved = ok_status();  // a selection without tags would be all of them
+  if (!selection.tags.empty())
+    moved = is_pause ? session_.pause(selection) : session_.resume(selection);
   if (is_pause) mib = released_mib(context_.registry, selection.tags);
   const std::chrono::duration<double> seconds = Deadline::Clock::now() - begun;
   char text[80];
@@ -158,8 +169,9 @@ void RemoteControl::move(const Selection& selection, bool is_pause) {
   was_late_ = failed_ &&
               (moved.error().kind == ErrorKind::timeout || moved.error().kind == ErrorKind::peer);
   text_ = moved.ok() ? text : moved.error().message;
-  state_ = State::paused;
-  if (is_pause) was_paused_ = at_safe_point_ != nullptr && is_paused();
+  const bool has_ended = selection.tags.empty() && !is_pause;
+  state_ = has_ended ? State::running : State::paused;
+  if (is_pause && at_safe_point_ != nullptr && is_paused()) ++pauses_;
   hold_at_ = 0;
   refresh();
 }
@@ -168,8 +180,7 @@ std::string RemoteControl::json() {
   MutexLock lock(mutex_);
   refresh();
   std::string tags;
-  if (state_ != State::running)
-    for (const Tag& tag : tags_) tags += (tags.empty() ? "\"" : ", \"") + tag + "\"";
+  for (const Tag& tag : tags_) tags += (tags.empty() ? "\"" : ", \"") + tag + "\"";
   char text[160];
   snprintf(text, sizeof text,
            "{\"state\": \"%s\", \"pid\": %d, \"time\": %" PRId64 ", \"safe_points\": %" PRIu64

@@ -38,9 +38,10 @@ class RemoteControl {
   static void count_safe_point() { ++safe_points_; }
   /// True if the thread that has counted one must wait there.
   bool holds() const { return holds_; }
-  enum class Wait { none, again, was_paused };
-  /// Waits at the safe point.
-  Wait wait_at_safe_point(long wait_ms);
+  /// Waits at the safe point. True if the process was paused there.
+  bool wait_at_safe_point();
+  /// The program has resumed memory itself.
+  void note_resume();
 
   /// For `amem status`.
   std::string json();
@@ -59,7 +60,7 @@ class RemoteControl {
   State state() const AMEM_REQUIRES(mutex_) {
     return state_ == State::running && is_waiting() ? State::held : state_;
   }
-  bool is_waiting() const AMEM_REQUIRES(mutex_) { return must_wait() && !waits_until_.passed(); }
+  bool is_waiting() const AMEM_REQUIRES(mutex_) { return waiting_ > 0 && must_wait(); }
   bool must_wait() const AMEM_REQUIRES(mutex_) {
     return at_safe_point_ != nullptr || (hold_at_ > 0 && safe_points_ >= hold_at_);
   }
@@ -77,13 +78,12 @@ class RemoteControl {
   State state_ AMEM_GUARDED_BY(mutex_) = State::running;
   uint64_t hold_at_ AMEM_GUARDED_BY(mutex_) = 0;  ///< 0: no hold
   Deadline held_until_ AMEM_GUARDED_BY(mutex_) = Deadline::after_ms(0);
-  /// When the thread at the safe point will have come back to wait.
-  Deadline waits_until_ AMEM_GUARDED_BY(mutex_) = Deadline::after_ms(0);
-  Tags tags_ AMEM_GUARDED_BY(mutex_);  ///< that the command has paused
+  int waiting_ AMEM_GUARDED_BY(mutex_) = 0;  ///< threads at the safe point
+  uint64_t pauses_ AMEM_GUARDED_BY(mutex_) = 0;
+  Tags tags_ AMEM_GUARDED_BY(mutex_);  ///< of the last pause
   uint64_t command_ AMEM_GUARDED_BY(mutex_) = 0;
   pid_t by_ AMEM_GUARDED_BY(mutex_) = 0;
   int64_t since_s_ AMEM_GUARDED_BY(mutex_) = 0;
-  bool was_paused_ AMEM_GUARDED_BY(mutex_) = false;  ///< and no thread knows it
   bool failed_ AMEM_GUARDED_BY(mutex_) = false, was_late_ AMEM_GUARDED_BY(mutex_) = false;
   std::string text_ AMEM_GUARDED_BY(mutex_);
   /// Exists during a pause at a safe point.

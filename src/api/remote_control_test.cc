@@ -11,7 +11,6 @@ namespace {
 
 using Action = Control::Action;
 using State = ControlReply::State;
-using Wait = RemoteControl::Wait;
 
 constexpr pid_t kCommand = 17;
 constexpr uint32_t kLongMs = 20000;
@@ -38,11 +37,10 @@ class RemoteControlTest : public SessionTest {
     return send({});
   }
   /// A thread of the program that is at a safe point until it may go on.
-  std::thread at_safe_point(Wait* outcome) {
-    return std::thread([this, outcome] {
+  std::thread at_safe_point(bool* was_paused) {
+    return std::thread([this, was_paused] {
       RemoteControl::count_safe_point();
-      while (remote_.holds() && (*outcome = remote_.wait_at_safe_point(20)) == Wait::again) {
-      }
+      *was_paused = remote_.holds() && remote_.wait_at_safe_point();
     });
   }
 
@@ -53,8 +51,8 @@ class RemoteControlTest : public SessionTest {
 TEST_F(RemoteControlTest, PausesAtTheSafePointAndResumes) {
   const BackingId nccl = add("nccl"), weights = add("weights");
   const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
-  Wait outcome = Wait::none;
-  std::thread program = at_safe_point(&outcome);
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
   EXPECT_EQ(reached(State::held).safe_points, next);
 
   EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"nccl", "weights"}}).ok);
@@ -68,27 +66,29 @@ TEST_F(RemoteControlTest, PausesAtTheSafePointAndResumes) {
   EXPECT_TRUE(send({Action::resume, kCommand}).ok);
   program.join();
   EXPECT_EQ(settled().state, State::running);
-  EXPECT_EQ(outcome, Wait::was_paused);
+  EXPECT_TRUE(was_paused);
   EXPECT_TRUE(is_intact(nccl) && is_intact(weights));
 }
 
 TEST_F(RemoteControlTest, HoldsAtTheNumberedSafePointAndNotBefore) {
   const uint64_t later = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 2;
   EXPECT_TRUE(send({Action::hold, kCommand, later, kLongMs}).ok);
-  RemoteControl::count_safe_point();
-  EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::none);
-  RemoteControl::count_safe_point();
-  EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::again);
+  bool was_paused = true;
+  at_safe_point(&was_paused).join();
+  EXPECT_FALSE(was_paused);
+  std::thread program = at_safe_point(&was_paused);
+  EXPECT_EQ(reached(State::held).safe_points, later);
   EXPECT_TRUE(send({Action::release, kCommand}).ok);
-  EXPECT_EQ(remote_.wait_at_safe_point(0), Wait::none);
+  program.join();
+  EXPECT_FALSE(was_paused);
   EXPECT_FALSE(remote_.holds());
 }
 
 TEST_F(RemoteControlTest, HoldEndsByItself) {
   send({Action::hold, kCommand, 0, 30});
-  Wait outcome = Wait::again;
-  at_safe_point(&outcome).join();
-  EXPECT_EQ(outcome, Wait::none);
+  bool was_paused = true;
+  at_safe_point(&was_paused).join();
+  EXPECT_FALSE(was_paused);
   EXPECT_FALSE(remote_.holds());
 }
 
@@ -101,8 +101,8 @@ TEST_F(RemoteControlTest, PauseOfOtherMemoryThanNcclNeedsTheSafePoint) {
     EXPECT_NE(refused.text.find("does not wait at safe point"), std::string::npos) << refused.text;
   }
   send({Action::hold, kCommand, 0, kLongMs});
-  Wait outcome = Wait::none;
-  std::thread program = at_safe_point(&outcome);
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
   (void)reached(State::held);
   EXPECT_FALSE(send({Action::pause, kCommand, last}).ok) << "it is at another one";
   send({Action::release, kCommand});
@@ -128,18 +128,18 @@ TEST_F(RemoteControlTest, MemoryOfNcclIsPausedAtOnceAndCallsResumeIt) {
   EXPECT_EQ(settled().state, State::paused);
   EXPECT_EQ(backing_state(nccl), BackingState::released);
   EXPECT_TRUE(is_intact(weights));
-  EXPECT_TRUE(gate_.is_paused_from_outside());
+  EXPECT_NE(gate_.outside_pause(), 0u);
   ASSERT_TRUE(session_.resume({{"nccl"}}).ok()) << "as a call does";
   EXPECT_EQ(send({}).state, State::running);
-  EXPECT_FALSE(gate_.is_paused_from_outside());
+  EXPECT_EQ(gate_.outside_pause(), 0u);
 }
 
 TEST_F(RemoteControlTest, PauseThatFailsLetsTheProgramGoOn) {
   const BackingId weights = add("weights");
   second_.refusal = make_error(ErrorKind::timeout, 0, "work does not end");
   const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
-  Wait outcome = Wait::none;
-  std::thread program = at_safe_point(&outcome);
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
   (void)reached(State::held);
   EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"weights"}}).ok);
   program.join();
@@ -148,7 +148,7 @@ TEST_F(RemoteControlTest, PauseThatFailsLetsTheProgramGoOn) {
   EXPECT_TRUE(failed.was_late);
   EXPECT_EQ(failed.state, State::running);
   EXPECT_NE(failed.text.find("work does not end"), std::string::npos) << failed.text;
-  EXPECT_EQ(outcome, Wait::none);
+  EXPECT_FALSE(was_paused);
   EXPECT_TRUE(is_intact(weights));
 }
 
@@ -167,15 +167,49 @@ TEST_F(RemoteControlTest, ResumeThatFailsCanBeRequestedAgain) {
   EXPECT_TRUE(is_intact(nccl));
 }
 
-TEST_F(RemoteControlTest, NothingToPauseIsSaid) {
-  const BackingId weights = add("weights");
-  ASSERT_TRUE(session_.pause({}).ok());
-  const ControlReply reply = send({Action::pause, kCommand, 0, 0, {"nccl"}});
-  EXPECT_TRUE(reply.ok);
-  EXPECT_EQ(reply.state, State::running);
-  EXPECT_EQ(reply.text, "nothing to pause");
-  ASSERT_TRUE(session_.resume({}).ok());
-  EXPECT_TRUE(is_intact(weights));
+TEST_F(RemoteControlTest, PauseOfTheProgramAfterAResumeIsItsOwn) {
+  const BackingId nccl = add("nccl");
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  ASSERT_TRUE(session_.resume({{"nccl"}}).ok());
+  remote_.note_resume();
+  ASSERT_TRUE(session_.pause({{"nccl"}}).ok());
+  EXPECT_EQ(send({}).state, State::running);
+  EXPECT_EQ(gate_.outside_pause(), 0u);
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
+  EXPECT_EQ(session_.state("nccl"), SessionState::paused);
+  ASSERT_TRUE(session_.resume({{"nccl"}}).ok());
+  EXPECT_TRUE(is_intact(nccl));
+}
+
+TEST_F(RemoteControlTest, CallThatHasResumedDoesNotEndTheNextPause) {
+  const BackingId nccl = add("nccl");
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  const uint64_t first = gate_.outside_pause();
+  ASSERT_TRUE(session_.resume({{"nccl"}}).ok());
+  EXPECT_EQ(send({}).state, State::running);
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
+  gate_.end_outside_pause(first);
+  EXPECT_NE(gate_.outside_pause(), 0u);
+  EXPECT_EQ(settled().state, State::paused);
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
+  EXPECT_EQ(settled().state, State::running);
+  EXPECT_TRUE(is_intact(nccl));
+}
+
+TEST_F(RemoteControlTest, ProcessWithoutTheTagsWaitsWithItsJob) {
+  const BackingId nccl = add("nccl");
+  const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
+  (void)reached(State::held);
+  EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"of-others"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  EXPECT_TRUE(is_intact(nccl));
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
+  program.join();
+  EXPECT_EQ(settled().state, State::running);
 }
 
 }  // namespace

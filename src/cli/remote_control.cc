@@ -24,9 +24,8 @@ constexpr long kAnswerMs = 2000;
 constexpr int kIntervalMs = 50;
 /// A hold is renewed each kIntervalMs, and ends without this command.
 constexpr uint32_t kHoldMs = 3000;
-/// Of a pause of the memory of NCCL: calls of the job wait meanwhile.
-constexpr uint32_t kNcclPauseMs = 1000;
-const std::vector<Tag> kNccl = {"nccl"};
+/// Of the first try to pause the memory of NCCL, as calls of the job wait meanwhile.
+constexpr uint32_t kFirstTryMs = 1000;
 
 struct Process {
   InstanceId instance;
@@ -83,18 +82,8 @@ void settle(Job& job, bool may_end = false) {
   }
 }
 
-[[noreturn]] void throw_late(uint64_t target, double wait_s, const std::string& late) {
-  throw Failure(
-      kFailed,
-      fmt::format("not all processes of the job have reached safe point {} within {} s: {}. A "
-                  "program has safe points if it calls amem.safe_point() or is started with amem "
-                  "run --safe-point optimizer; the memory of NCCL (--tag nccl) needs none",
-                  target, wait_s, late));
-}
-
 /// Holds all processes at the same safe point (api/remote_control.h), and returns its number.
-uint64_t hold(Job& job, double wait_s) {
-  const Deadline deadline = Deadline::after_ms(static_cast<long>(wait_s * 1000));
+uint64_t hold(Job& job, const Deadline& deadline) {
   request(job, {Action::hold, 0, 0, kHoldMs});
   check_done(job);
   uint64_t target = 0;
@@ -102,67 +91,79 @@ uint64_t hold(Job& job, double wait_s) {
   for (;;) {
     request(job, {Action::hold, 0, target, kHoldMs});
     check_done(job);
-    std::string late;
-    for (const Process& process : job)
-      if (process.reply.state != State::held || process.reply.safe_points != target)
-        late += fmt::format("{}{} has reached {}", late.empty() ? "" : ", ", name_of(process),
-                            process.reply.safe_points);
-    if (late.empty()) return target;
-    if (deadline.passed()) throw_late(target, wait_s, late);
+    std::string others;
+    bool is_past = false;
+    for (const auto& [instance, pid, reply] : job) {
+      is_past = is_past || reply.safe_points > target;
+      if (reply.state != State::held || reply.safe_points != target)
+        others += fmt::format("; process {} has reached {}{}", pid, reply.safe_points,
+                              reply.safe_points == target ? " and does not wait there" : "");
+    }
+    if (others.empty()) return target;
+    if (is_past || deadline.passed())
+      throw Failure(
+          kFailed,
+          fmt::format("the processes of the job do not meet at safe point {}{}. All call "
+                      "amem.safe_point() equally often, or are started with amem run --safe-point "
+                      "optimizer; the memory of NCCL (--tag nccl) needs no safe point",
+                      target, others));
     (void)poll(nullptr, 0, kIntervalMs);
   }
 }
 
-/// Undoes a part of a pause: the job goes on.
-void let_run(Job& job, double wait_s) {
-  Job paused;
+/// Undoes a part of a pause: the job goes on. Returns why a process may be paused, or "".
+std::string let_run(Job& job, uint32_t wait_ms) {
+  std::string problems;
   for (Process& process : job) {
     Job one = {process};
     try {
-      request(one, {Action::release});
-      settle(one);
-      const ControlReply& reply = one.front().reply;
-      if (reply.state == State::paused && reply.command == g_command) paused.push_back(one.front());
-    } catch (const Failure&) {  // it has ended, or does not answer: the first error says so
+      request(one, {Action::release}, true);
+      settle(one, true);
+      if (one.empty() || one.front().reply.state != State::paused ||
+          one.front().reply.command != g_command)
+        continue;
+      request(one, {Action::resume, 0, 0, wait_ms}, true);
+      settle(one, true);
+      check_done(one);
+    } catch (const Failure& failure) {
+      problems += fmt::format("; {}: it may be paused: amem resume", failure.what());
     }
   }
-  request(paused, {Action::resume, 0, 0, static_cast<uint32_t>(wait_s * 1000)});
-  settle(paused);
-  check_done(paused);
+  return problems;
 }
 
 /// False if work of the job has not ended in time: nothing is paused then.
-bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadline) {
-  const std::vector<Tag> tags(options.tags.begin(), options.tags.end());
+bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadline,
+                  uint32_t try_ms) {
+  const bool is_nccl = options.is_nccl();
   try {
-    const bool is_nccl = tags == kNccl;
-    const uint64_t safe_point = is_nccl ? 0 : hold(job, options.wait_s);
-    request(job, {Action::pause, 0, safe_point, is_nccl ? kNcclPauseMs : 0, tags});
+    const uint64_t safe_point = is_nccl ? 0 : hold(job, deadline);
+    const std::vector<Tag> tags(options.tags.begin(), options.tags.end());
+    request(job, {Action::pause, 0, safe_point, try_ms, tags});
+    check_done(job);
     settle(job);
     check_done(job);
     return true;
   } catch (const Failure& failure) {
     const bool was_late = std::any_of(
         job.begin(), job.end(), [](const Process& process) { return process.reply.was_late; });
-    try {
-      let_run(job, options.wait_s);
-    } catch (const Failure& second) {
-      throw Failure(kFailed, fmt::format("{}; and {}: amem resume tries again", failure.what(),
-                                         second.what()));
-    }
-    if (tags == kNccl && was_late && !deadline.passed()) return false;
-    throw Failure(failure.exit_code, fmt::format("no process is paused: {}", failure.what()));
+    const std::string problems = let_run(job, options.wait_ms());
+    if (is_nccl && was_late && problems.empty() && !deadline.passed()) return false;
+    throw Failure(failure.exit_code,
+                  fmt::format("the job is not paused: {}{}", failure.what(), problems));
   }
 }
 
 /// While ranks call collectives of NCCL at different times, one may be in flight that waits for a
 /// call which waits for the pause.
 void pause_job(Job& job, const RemoteOptions& options) {
-  const Deadline deadline = Deadline::after_ms(static_cast<long>(options.wait_s * 1000));
-  for (const Process& process : job)
-    if (process.reply.state != State::running)
-      throw Failure(kFailed, name_of(process) + " is already held or paused: amem resume");
-  while (!try_to_pause(job, options, deadline)) (void)poll(nullptr, 0, kIntervalMs);
+  const Deadline deadline = Deadline::after_ms(options.wait_ms());
+  uint32_t try_ms =
+      options.is_nccl() ? std::min(kFirstTryMs, options.wait_ms()) : options.wait_ms();
+  while (!try_to_pause(job, options, deadline, try_ms)) {
+    try_ms = std::min(2 * try_ms, options.wait_ms());
+    (void)poll(nullptr, 0, kIntervalMs);
+  }
   for (const Process& process : job) fmt::print("{}: {}\n", name_of(process), process.reply.text);
 }
 
@@ -175,12 +176,13 @@ std::map<std::string, Job> jobs_of(const RemoteOptions& options) {
   std::map<std::string, Job> jobs;
   std::string chosen = "group " + options.group;
   for (const Answer& answer : ask(queries, kAnswerMs)) {
-    if (!answer.silence.empty() && (options.all || answer.pid != options.pid)) {
+    const bool is_chosen = options.pid > 0 && answer.pid == options.pid;
+    if (!answer.silence.empty() && !is_chosen) {
       fmt::print(stderr, "amem: process {} is left out: {}\n", answer.pid, answer.silence);
       continue;
     }
     const Process process = process_of(answer);
-    if (process.pid == options.pid) chosen = process.reply.job;
+    if (is_chosen) chosen = process.reply.job;
     jobs[process.reply.job].push_back(process);
   }
   if (!options.all) std::erase_if(jobs, [&](const auto& job) { return job.first != chosen; });
@@ -211,9 +213,8 @@ void for_each_job(const RemoteOptions& options, Body body) {
 }  // namespace
 
 void pause_jobs(const RemoteOptions& options) {
-  const bool is_nccl = options.tags == std::vector<std::string>(kNccl.begin(), kNccl.end());
   for_each_job(options, [&](Job& job) {
-    if (is_nccl && options.pid > 0)
+    if (options.is_nccl() && options.pid > 0)
       std::erase_if(job, [&](const Process& process) { return process.pid != options.pid; });
     pause_job(job, options);
   });
@@ -221,8 +222,11 @@ void pause_jobs(const RemoteOptions& options) {
 
 void resume_jobs(const RemoteOptions& options) {
   for_each_job(options, [&](Job& job) {
+    for (const Process& process : job)
+      if (process.reply.state != State::paused)
+        fmt::print("{}: not paused by amem pause\n", name_of(process));
     std::erase_if(job, [](const Process& each) { return each.reply.state != State::paused; });
-    request(job, {Action::resume, 0, 0, static_cast<uint32_t>(options.wait_s * 1000)}, true);
+    request(job, {Action::resume, 0, 0, options.wait_ms()}, true);
     settle(job, true);
     for (const Process& process : job)
       if (process.reply.ok) fmt::print("{}: {}\n", name_of(process), process.reply.text);

@@ -4,18 +4,23 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <set>
 #include <string>
-#include <vector>
 
 namespace amem {
 
 /// What `amem pause` and `amem resume` are given.
 struct RemoteOptions {
-  pid_t pid = 0;      ///< the job of this process; of `--tag nccl`, this process alone
-  std::string group;  ///< the job with this logical group
-  bool all = false;   ///< all jobs of the user on this host
-  std::vector<std::string> tags;
-  double wait_s = 60;  ///< for the safe point of a pause, for GPU memory of a resume
+  pid_t pid = 0;               ///< the job of this process; of `--tag nccl`, this process alone
+  std::string group;           ///< the job with this logical group
+  bool all = false;            ///< all jobs of the user on this host
+  std::set<std::string> tags;  ///< none: all
+  double wait_s = 60;          ///< for the safe point of a pause, for GPU memory of a resume
+
+  bool is_nccl() const { return tags == std::set<std::string>{"nccl"}; }
+  uint32_t wait_ms() const { return std::max(1u, static_cast<uint32_t>(wait_s * 1000)); }
 };
 
 /// Pauses the processes of a job, or none of them, and prints a line for each. The jobs of --all

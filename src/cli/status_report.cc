@@ -251,7 +251,7 @@ std::string csv_of(const Report& all) {
   return out;
 }
 
-std::string json_of(const Report& all, bool in_one_line) {
+std::string json_of(Report all, bool in_one_line) {
   Json silent = Json::array();
   for (const ProcessStatus& process : all.silent)
     silent.push_back({{"pid", process.pid}, {"reason", process.silence}});
@@ -280,11 +280,12 @@ std::string human_bytes(double bytes) {
 
 StatusText status_text(const std::vector<ProcessStatus>& processes, StatusFormat format) {
   using enum StatusFormat;
-  const Report all = read_replies(processes, format == table);
+  Report all = read_replies(processes, format == table);
+  const bool all_answered = all.silent.empty();
   std::string text = format == table ? table_of(all)
                      : format == csv ? csv_of(all)
-                                     : json_of(all, format == json_line);
-  return {std::move(text), all.silent.empty()};
+                                     : json_of(std::move(all), format == json_line);
+  return {std::move(text), all_answered};
 }
 
 }  // namespace amem

@@ -203,7 +203,7 @@ const std::vector<Call> kCalls{
     {"amemGetShortage", [] { amemGetShortage(); }},
     {"amemIsActive", [] { amemIsActive(); }},
     {"amemSafePoint", [] { amemSafePoint(); }},
-    {"amemWaitAtSafePoint", [] { amemWaitAtSafePoint(0); }},
+    {"amemWaitAtSafePoint", [] { amemWaitAtSafePoint(); }},
     {"amemGetVersion", [] { amemGetVersion(); }},
     {"ncclPause", [] { ncclPause(nullptr); }},
     {"ncclResume", [] { ncclResume(nullptr); }},

@@ -178,9 +178,12 @@ class CallGate {
   /// process, outside the gate and without a lock. Calls that already wait for a member go on
   /// waiting, and resume the process when that member is back. Off at first.
   void resume_on_call(bool on) { resumes_on_call_.store(on); }
-  /// The same while the process is paused by another process (RemoteControl).
-  void pause_from_outside(bool on) { paused_from_outside_.store(on); }
-  bool is_paused_from_outside() const { return paused_from_outside_; }
+  /// The same while the process is paused by another process (RemoteControl). The number of that
+  /// pause, 0: none.
+  void set_outside_pause(uint64_t number) { outside_pause_.store(number); }
+  uint64_t outside_pause() const { return outside_pause_; }
+  /// A call has resumed the process. Has no effect on a later pause.
+  void end_outside_pause(uint64_t number) { outside_pause_.compare_exchange_strong(number, 0); }
   /// A call of a peer waits for this process: resumes it, if its own calls would.
   void resume_for_peer();
   /// For calls that never resume the process. Error: misuse, if the process has paused itself.
@@ -282,9 +285,10 @@ class CallGate {
   PeerTable& peers_;
   const std::function<Status()> resume_;
   const std::function<void(const InstanceId&)> request_resume_;
-  bool resumes_on_call() const { return resumes_on_call_ || paused_from_outside_; }
+  bool resumes_on_call() const { return resumes_on_call_ || outside_pause_ != 0; }
 
-  std::atomic<bool> resumes_on_call_{false}, paused_from_outside_{false};
+  std::atomic<bool> resumes_on_call_{false};
+  std::atomic<uint64_t> outside_pause_{0};
   const AsymmetricFence fence_;
   /// GateCheck::table also while the gate of the process is closed.
   std::atomic<GateCheck> check_{GateCheck::none};

@@ -16,13 +16,14 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
   ungated_ = true;
   update();
+  if (!process_closed_.empty() && outside_pause_ != 0) AMEM_TRY(resume_for(call));
   const auto is_open = [&]() AMEM_REQUIRES(peers_.mutex) {
     bool is_closed = false;
     // Other jobs of the user announce their communicators too.
     peers_.visit(kNcclTag, [&](const InstanceId&, const Peer& peer) {
       is_closed = is_closed || (peer.is_away() && peer.shares);
     });
-    return !process_closed_.empty() || !is_closed;
+    return process_closed_.empty() ? !is_closed : waiting_calls_ == 0;
   };
   const bool opened = peers_.changed.wait_until(peers_.mutex, deadline, is_open, [&] {
     AMEM_LOG(warn, -1, "%s waits for a process that is paused%s", call, kWaitCounts);
