@@ -25,8 +25,9 @@ def main() -> None:
     torch.cuda.set_device(rank)
     torch.manual_seed(options.seed)
     width, parameters = 4096, options.gib * 2**30 / 16  # of 4 bytes: parameter, gradient, two moments
-    layers = [torch.nn.Linear(width, width) for _ in range(max(1, round(parameters / width**2)))]
-    model: torch.nn.Module = torch.nn.Sequential(*(part for layer in layers for part in (layer, torch.nn.Tanh()))).cuda()
+    with torch.device("cuda"):
+        layers = [torch.nn.Linear(width, width) for _ in range(max(1, round(parameters / width**2)))]
+    model: torch.nn.Module = torch.nn.Sequential(*(part for layer in layers for part in (layer, torch.nn.Tanh())))
     if ranks > 1:
         torch.distributed.init_process_group("nccl")
         model = torch.nn.parallel.DistributedDataParallel(model)
