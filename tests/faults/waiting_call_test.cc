@@ -59,8 +59,8 @@ class WaitingCall : public WaitingJobs, public testing::WithParamInterface<Victi
   std::unique_ptr<jobs::Job> comes_, leaves_;
 };
 
-constexpr const char* kCalls[] = {"open",    "linkat",       "fcntl", "pwrite",   "pread",
-                                  "opendir", "memfd_create", "mmap",  "fallocate"};
+constexpr const char* kCalls[] = {"open",    "fcntl",        "pwrite", "pread",
+                                  "opendir", "memfd_create", "mmap",   "fallocate"};
 
 TEST_P(WaitingCall, FailsAndNothingIsLost) {
   leaves_ = paused_job("a", 1);
@@ -88,7 +88,7 @@ TEST_P(WaitingCall, FailsAndNothingIsLost) {
   }
   RecordProperty("tried", tried);
   RecordProperty("refused", refused);
-  EXPECT_GE(tried, 4);
+  EXPECT_GE(tried, 3);  // locks, writes and reads of the ticket
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, WaitingCall,
