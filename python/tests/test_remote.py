@@ -99,6 +99,8 @@ def test_all_ranks_stop_at_one_safe_point_and_go_on(start: Start) -> None:
             assert found["state"] == "paused" and found["resident_bytes"] == found["fixed_bytes"]
             assert found["remote"]["state"] == "paused" and found["remote"]["pid"] > 0 and found["remote"]["safe_points"] == stopped[0]
             assert set(found["remote"]["tags"]) >= {"nccl", "weights"}
+        said = job.amem("status", "--pid", str(job.pids[0])).stdout
+        assert f"pid {job.pids[0]}: paused by amem pause (process " in said and ": nccl, weights\n" in said, said
         time.sleep(0.3)  # allow: it shows that nothing happens
         assert job.steps() == stopped
         assert job.amem("resume", "--pid", str(job.pids[1])).returncode == 0

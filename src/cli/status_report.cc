@@ -2,12 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "cli/status_report.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -148,11 +148,14 @@ std::string remarks_of(const Json& reply) {
     out += fmt::format("pid {}: {} of local memory of CUDA contexts returned\n",
                        reply.at("pid").dump(), human_bytes(bytes));
   if (const Json remote = reply.value("remote", Json::object());
-      remote.value("state", "") == "paused")
-    out += fmt::format("pid {}: paused by amem pause (process {}) at {:%FT%TZ}: {}\n",
-                       reply.at("pid").dump(), remote.at("pid").dump(),
-                       fmt::gmtime(remote.at("time").get<time_t>()),
+      remote.value("state", "") == "paused") {
+    const time_t since = remote.at("time").get<time_t>();
+    char text[] = "2026-11-28T12:00:00Z";
+    strftime(text, sizeof text, "%FT%TZ", gmtime(&since));
+    out += fmt::format("pid {}: paused by amem pause (process {}) at {}: {}\n",
+                       reply.at("pid").dump(), remote.at("pid").dump(), text,
                        fmt::join(remote.at("tags").get<std::vector<std::string>>(), ", "));
+  }
   const double used = reply.value("host_used_bytes", 0.0),
                idle = reply.value("host_idle_bytes", 0.0);
   if (used + idle > 0)
