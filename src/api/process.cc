@@ -158,9 +158,11 @@ std::string Process::status_text(bool with_details) {
   for (const auto& [tag, state] : session.states()) {
     MutexLock lock(engine.peer_table.mutex);
     facts.states[tag] = session_state_name(state);
-    engine.peer_table.visit(tag, [&, &text = facts.awaited](const InstanceId&, const auto& peer) {
-      if (peer.is_away()) text[tag] += (text[tag].empty() ? "" : ", ") + peer.text;
+    std::string awaited;
+    engine.peer_table.visit(tag, [&](const InstanceId&, const auto& peer) {
+      if (peer.is_away()) awaited += (awaited.empty() ? "" : ", ") + peer.text;
     });
+    if (!awaited.empty()) facts.awaited[tag] = awaited;
   }
   if (with_details) facts.host_capacity_bytes = session.host_pool().capacity_bytes();
   return statistics_json(take_statistics(registry), facts);

@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "clients/nccl/buffer_contents.h"
 #include "engine/room_wait.h"
 #include "engine/statistics.h"
 

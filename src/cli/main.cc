@@ -15,6 +15,7 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/completion.h"
@@ -218,6 +219,23 @@ std::string tag_problem(const std::string& text) {
   return is_valid_tag(text) ? "" : text + " is not a tag";
 }
 
+std::pair<CLI::App*, CLI::App*> add_pause_and_resume(CLI::App& app, Request& request) {
+  CLI::App* const pause =
+      add_remote(app, request, "pause", "pause jobs from outside: all processes of a job, or none",
+                 "how long a job may take to its next safe point");
+  pause->footer(
+      "--tag nccl: at any time; for --pid of this process alone; its calls resume it. Other tags: "
+      "at a safe point, and the processes wait there for amem resume. A job is the processes of a "
+      "group (AMEM_GROUP) or with the same parent.");
+  pause
+      ->add_option("--tag", request.remote.tags,
+                   "memory with this tag; may be repeated; without it, memory of all tags")
+      ->check(tag_problem);
+  CLI::App* const resume = add_remote(app, request, "resume", "resume what amem pause has paused",
+                                      "how long it waits for GPU memory");
+  return {pause, resume};
+}
+
 struct Subcommands {
   CLI::App *run, *env, *doctor, *pause, *resume;
 };
@@ -268,20 +286,7 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
       ->default_str("2")
       ->check(seconds_problem);
 
-  CLI::App* const pause =
-      add_remote(app, request, "pause", "pause jobs from outside: all processes of a job, or none",
-                 "how long a job may take to its next safe point");
-  pause->footer(
-      "--tag nccl: at any time; for --pid of this process alone; its calls resume it. Other tags: "
-      "at a safe point, and the processes wait there for amem resume. A job is the processes of a "
-      "group (AMEM_GROUP) or with the same parent.");
-  pause
-      ->add_option("--tag", request.remote.tags,
-                   "memory with this tag; may be repeated; without it, memory of all tags")
-      ->check(tag_problem);
-  CLI::App* const resume = add_remote(app, request, "resume", "resume what amem pause has paused",
-                                      "how long it waits for GPU memory");
-
+  const auto [pause, resume] = add_pause_and_resume(app, request);
   CLI::App* const doctor = app.add_subcommand(
       "doctor", "say what will work here, or with a command, and what to change");
   doctor->footer("Exit code 0: a pause would work.");
