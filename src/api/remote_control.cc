@@ -41,7 +41,7 @@ bool RemoteControl::is_paused() {
   // At a safe point, one without memory of these tags waits with the others of its job.
   if (at_safe_point_ != nullptr && tags_.empty()) return true;
   // A call that has resumed the memory of NCCL has said so at the gate.
-  if (at_safe_point_ == nullptr && gate_.outside_pause() == 0) return false;
+  if (at_safe_point_ == nullptr && gate_.remote_pause() == 0) return false;
   return std::any_of(tags_.begin(), tags_.end(),
                      [&](const Tag& tag) { return session_.state(tag) != SessionState::active; });
 }
@@ -50,7 +50,7 @@ void RemoteControl::refresh() {
   if (state_ == State::paused && !is_paused()) state_ = State::running;
   if (state_ == State::running) {
     at_safe_point_.reset();
-    gate_.set_outside_pause(0);
+    gate_.set_remote_pause(0);
     if (held_until_.passed()) hold_at_ = 0;
   }
   holds_ = hold_at_ > 0 || at_safe_point_ != nullptr;
@@ -144,7 +144,7 @@ Status RemoteControl::begin_pause(const Control& request) {
   if (at_safe_point)
     at_safe_point_ = std::make_unique<CallGate::WaitingCalls>(gate_);
   else if (!tags_.empty())
-    gate_.set_outside_pause(++pauses_);
+    gate_.set_remote_pause(++pauses_);
   AMEM_TRY(begin(State::pausing, {tags_, at_safe_point || environment().trim_context,
                                   static_cast<long>(request.timeout_ms)}));
   timespec now{};

@@ -128,10 +128,10 @@ TEST_F(RemoteControlTest, MemoryOfNcclIsPausedAtOnceAndCallsResumeIt) {
   EXPECT_EQ(settled().state, State::paused);
   EXPECT_EQ(backing_state(nccl), BackingState::released);
   EXPECT_TRUE(is_intact(weights));
-  EXPECT_NE(gate_.outside_pause(), 0u);
+  EXPECT_NE(gate_.remote_pause(), 0u);
   ASSERT_TRUE(session_.resume({{"nccl"}}).ok()) << "as a call does";
   EXPECT_EQ(send({}).state, State::running);
-  EXPECT_EQ(gate_.outside_pause(), 0u);
+  EXPECT_EQ(gate_.remote_pause(), 0u);
 }
 
 TEST_F(RemoteControlTest, PauseThatFailsLetsTheProgramGoOn) {
@@ -175,7 +175,7 @@ TEST_F(RemoteControlTest, PauseOfTheProgramAfterAResumeIsItsOwn) {
   remote_.note_resume();
   ASSERT_TRUE(session_.pause({{"nccl"}}).ok());
   EXPECT_EQ(send({}).state, State::running);
-  EXPECT_EQ(gate_.outside_pause(), 0u);
+  EXPECT_EQ(gate_.remote_pause(), 0u);
   EXPECT_TRUE(send({Action::resume, kCommand}).ok);
   EXPECT_EQ(session_.state("nccl"), SessionState::paused);
   ASSERT_TRUE(session_.resume({{"nccl"}}).ok());
@@ -186,12 +186,12 @@ TEST_F(RemoteControlTest, CallThatHasResumedDoesNotEndTheNextPause) {
   const BackingId nccl = add("nccl");
   EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
   EXPECT_EQ(settled().state, State::paused);
-  const uint64_t first = gate_.outside_pause();
+  const uint64_t first = gate_.remote_pause();
   ASSERT_TRUE(session_.resume({{"nccl"}}).ok());
   EXPECT_EQ(send({}).state, State::running);
   EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
-  gate_.end_outside_pause(first);
-  EXPECT_NE(gate_.outside_pause(), 0u);
+  gate_.end_remote_pause(first);
+  EXPECT_NE(gate_.remote_pause(), 0u);
   EXPECT_EQ(settled().state, State::paused);
   EXPECT_TRUE(send({Action::resume, kCommand}).ok);
   EXPECT_EQ(settled().state, State::running);

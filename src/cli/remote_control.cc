@@ -112,7 +112,7 @@ uint64_t hold(Job& job, const Deadline& deadline) {
 }
 
 /// Undoes a part of a pause: the job goes on. Returns why a process may be paused, or "".
-std::string let_run(Job& job, uint32_t wait_ms) {
+std::string release_and_resume(Job& job, uint32_t wait_ms) {
   std::string problems;
   for (Process& process : job) {
     Job one = {process};
@@ -147,7 +147,7 @@ bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadli
   } catch (const Failure& failure) {
     const bool was_late = std::any_of(
         job.begin(), job.end(), [](const Process& process) { return process.reply.was_late; });
-    const std::string problems = let_run(job, options.wait_ms());
+    const std::string problems = release_and_resume(job, options.wait_ms());
     if (is_nccl && was_late && problems.empty() && !deadline.passed()) return false;
     throw Failure(failure.exit_code,
                   fmt::format("the job is not paused: {}{}", failure.what(), problems));

@@ -75,9 +75,9 @@ std::vector<Piece> NcclClient::live_ranges(const Allocation& allocation) const {
 Status NcclClient::resume_for_call() {
   constexpr long kDayMs = 86400000;
   constexpr int kAgainMs = 1000;
-  while (const uint64_t pause = gate.outside_pause()) {
+  while (const uint64_t pause = gate.remote_pause()) {
     const Status resumed = session->resume({{kNcclTag}, false, kDayMs, kDayMs});
-    if (resumed.ok()) gate.end_outside_pause(pause);
+    if (resumed.ok()) gate.end_remote_pause(pause);
     if (resumed.ok() || resumed.error().kind == ErrorKind::misuse) return resumed;
     AMEM_LOG(warn, -1, "a call waits for the memory of NCCL: %s", resumed.error().message.c_str());
     (void)poll(nullptr, 0, kAgainMs);

@@ -311,7 +311,7 @@ void CallGate::open_process() {
 
 Status CallGate::check_open(const char* call) {
   MutexLock lock(peers_.mutex);
-  if (process_closed_.empty() || waiting_calls_ > 0 || outside_pause_ != 0) return ok_status();
+  if (process_closed_.empty() || waiting_calls_ > 0 || remote_pause_ != 0) return ok_status();
   return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
 }
 

@@ -180,10 +180,10 @@ class CallGate {
   void resume_on_call(bool on) { resumes_on_call_.store(on); }
   /// The same while the process is paused by another process (RemoteControl). The number of that
   /// pause, 0: none.
-  void set_outside_pause(uint64_t number) { outside_pause_.store(number); }
-  uint64_t outside_pause() const { return outside_pause_; }
+  void set_remote_pause(uint64_t number) { remote_pause_.store(number); }
+  uint64_t remote_pause() const { return remote_pause_; }
   /// A call has resumed the process. Has no effect on a later pause.
-  void end_outside_pause(uint64_t number) { outside_pause_.compare_exchange_strong(number, 0); }
+  void end_remote_pause(uint64_t number) { remote_pause_.compare_exchange_strong(number, 0); }
   /// A call of a peer waits for this process: resumes it, if its own calls would.
   void resume_for_peer();
   /// For calls that never resume the process. Error: misuse, if the process has paused itself.
@@ -285,10 +285,10 @@ class CallGate {
   PeerTable& peers_;
   const std::function<Status()> resume_;
   const std::function<void(const InstanceId&)> request_resume_;
-  bool resumes_on_call() const { return resumes_on_call_ || outside_pause_ != 0; }
+  bool resumes_on_call() const { return resumes_on_call_ || remote_pause_ != 0; }
 
   std::atomic<bool> resumes_on_call_{false};
-  std::atomic<uint64_t> outside_pause_{0};
+  std::atomic<uint64_t> remote_pause_{0};
   const AsymmetricFence fence_;
   /// GateCheck::table also while the gate of the process is closed.
   std::atomic<GateCheck> check_{GateCheck::none};

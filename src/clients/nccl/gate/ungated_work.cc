@@ -16,7 +16,7 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
   ungated_ = true;
   update();
-  if (!process_closed_.empty() && outside_pause_ != 0) AMEM_TRY(resume_for(call));
+  if (!process_closed_.empty() && remote_pause_ != 0) AMEM_TRY(resume_for(call));
   const auto is_open = [&]() AMEM_REQUIRES(peers_.mutex) {
     bool is_closed = false;
     // Other jobs of the user announce their communicators too.
