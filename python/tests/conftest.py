@@ -56,18 +56,28 @@ class Build:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
-    def job(self, code: str, **settings: str) -> str:
+    def job(self, code: str, *, prefix: Sequence[str] = (), **settings: str) -> str:
         """The same under `amem run`."""
-        return self.python(code, prefix=(self.command, "run", "--"), **settings)
+        return self.python(code, prefix=(*prefix, self.command, "run", "--"), **settings)
 
-    def runtime_job(self, code: str, **settings: str) -> str:
+    def runtime_job(self, code: str, *, prefix: Sequence[str] = (), **settings: str) -> str:
         """The same, for code that imports runtime_user.py."""
-        return self.job(code, **self.runtime_variables(**settings))
+        return self.job(code, prefix=prefix, **self.runtime_variables(**settings))
 
     def runtime_variables(self, **settings: str) -> dict[str, str]:
         libraries = self.folder / "tests" / "interpose" / "programs"
         path = f"{PACKAGE}:{Path(__file__).parent}"
         return self.variables(TEST_LIBRARIES=str(libraries), **{"PYTHONPATH": path, **settings})
+
+
+def in_mounts(script: str) -> list[str]:
+    """A prefix that runs the script where it may mount, and then the command."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--mount", "sh", "-c", script + ' && exec "$@"', "sh"]
+
+
+# A prefix: no other process of the user lends its host memory.
+ALONE = in_mounts("mount -t tmpfs none /dev/shm")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Build
+from conftest import Build, in_mounts
 
 JOB = Path(__file__).with_name("nccl_job.py")
 RIGHT = [[3.0], [3.0]]  # 1 + 2 on both GPUs
@@ -131,7 +130,6 @@ def test_native_suspend_says_once_that_slabs_stay(build: Build) -> None:
 
 def test_processes_that_cannot_meet_are_told_once(build: Build) -> None:
     """Where /dev/shm is read-only: not at each communicator and allocation."""
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     code = """
 import ctypes
 import amem
@@ -143,8 +141,7 @@ for pointer in pointers:
     call("amemMalloc", ctypes.byref(pointer), 1 << 20, ctypes.c_char_p(b"weights"), Int(0))
 """
     done = subprocess.run(
-        ["unshare", *user, "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$@"', "sh"]
-        + [str(build.command), "run", sys.executable, "-c", code],
+        [*in_mounts("mount -t tmpfs -o ro none /dev/shm"), str(build.command), "run", sys.executable, "-c", code],
         env={**build.variables(), "PYTHONPATH": f"{JOB.parent.parent}:{JOB.parent}"},
         capture_output=True,
         text=True,

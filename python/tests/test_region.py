@@ -3,12 +3,12 @@
 """Regions, on the simulated GPU: a library that is linked with a CUDA runtime allocates in them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from conftest import Build
+from conftest import ALONE, Build
 
 START = """
 import ctypes, amem
@@ -20,8 +20,8 @@ def totals(tag):
 
 @pytest.fixture
 def run(build: Build) -> Callable[..., str]:
-    def run(code: str, binding: str = "now", **settings: str) -> str:
-        return build.runtime_job(START + code, TEST_BINDING=binding, **settings)
+    def run(code: str, binding: str = "now", *, prefix: Sequence[str] = (), **settings: str) -> str:
+        return build.runtime_job(START + code, prefix=prefix, TEST_BINDING=binding, **settings)
 
     return run
 
@@ -377,7 +377,7 @@ print(capacity)
 user.user_free(kept); user.user_free(zero)
 print(amem.trim_host_memory() > 0)
 """
-    assert run(code).splitlines() == ["{7} {0} 0", "{8} {0} 0", "none none 0", "none none 0", "64", "True"]
+    assert run(code, prefix=ALONE).splitlines() == ["{7} {0} 0", "{8} {0} 0", "none none 0", "none none 0", "64", "True"]
 
 
 def test_log_of_a_resume_says_what_is_back(run: Callable[..., str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Build
+from conftest import ALONE, Build
 from test_torch_memory_saver import SET_UP, START
 
 HOOK = "torch_memory_saver_hook_mode_preload.abi3.so"
@@ -275,4 +275,4 @@ print(capacity(), free("a", a), read(b, 64 * MIB), host(cdll.tms_get_cpu_backup_
 saver.retain_cpu_backup = False
 saver.resume(); print(capacity(), read(c, 64 * MIB))
 """
-    assert run(code).splitlines() == [r"192 128 {7} b'\x07\x07\x07\x07' 64", "0 {7}"]
+    assert run(code, prefix=ALONE).splitlines() == [r"192 128 {7} b'\x07\x07\x07\x07' 64", "0 {7}"]
