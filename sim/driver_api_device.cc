@@ -8,6 +8,7 @@
 #include "sim/api.h"
 #include "sim/capture.h"
 #include "sim/context.h"
+#include "sim/local_memory.h"
 #include "sim/machine.h"
 #include "sim/registry.h"
 #include "sim/settings.h"
@@ -21,10 +22,12 @@ struct AttributeRow {
   int value;
 };
 
+constexpr int kMultiprocessors = 132;
+
 // A Hopper GPU as NCCL and amem see it; what is not listed is 0.
 constexpr AttributeRow kAttributes[] = {
     {kAttributeWarpSize, 32},
-    {kAttributeMultiprocessorCount, 132},
+    {kAttributeMultiprocessorCount, kMultiprocessors},
     {kAttributeCanMapHostMemory, 1},
     {kAttributeAsyncEngineCount, 3},
     {kAttributeUnifiedAddressing, 1},
@@ -46,6 +49,9 @@ bool exists(CuDevice device) { return device >= 0 && device < Machine::joined()-
 int attribute_value(int attribute, CuDevice device) {
   if (attribute == kAttributeMulticast) return multicast_supported() ? 1 : 0;
   if (attribute == kAttributePciBusId) return 1 + device;
+  if (attribute == kAttributeThreadsPerMultiprocessor)
+    return static_cast<int>(initial_local_memory_bytes() / LocalMemory::kInitialStackBytes /
+                            kMultiprocessors);
   if (attribute == kAttributeComputeCapabilityMajor) return compute_capability() / 10;
   if (attribute == kAttributeComputeCapabilityMinor) return compute_capability() % 10;
   const auto* row =
@@ -140,6 +146,34 @@ AMEM_SIM_API CuResult cuDeviceCanAccessPeer(int* can, CuDevice device, CuDevice 
     if (can == nullptr) return kErrorInvalidValue;
     if (!exists(device) || !exists(peer)) return kErrorInvalidDevice;
     *can = device == peer ? 0 : 1;
+    return kSuccess;
+  });
+}
+
+// Stream-ordered allocations and memory nodes of graphs are not simulated: nothing is reserved for
+// them.
+AMEM_SIM_API CuResult cuDeviceGetMemPool(CuMemPool* pool, CuDevice device) {
+  return driver_call(Function::cuDeviceGetMemPool, [&] {
+    if (pool == nullptr) return kErrorInvalidValue;
+    if (!exists(device)) return kErrorInvalidDevice;
+    *pool = reinterpret_cast<CuMemPool>(static_cast<intptr_t>(device) + 1);
+    return kSuccess;
+  });
+}
+
+AMEM_SIM_API CuResult cuMemPoolGetAttribute(CuMemPool pool, int, void* value) {
+  return driver_call(Function::cuMemPoolGetAttribute, [&] {
+    if (value == nullptr || pool == nullptr) return kErrorInvalidValue;
+    *static_cast<uint64_t*>(value) = 0;
+    return kSuccess;
+  });
+}
+
+AMEM_SIM_API CuResult cuDeviceGetGraphMemAttribute(CuDevice device, int, void* value) {
+  return driver_call(Function::cuDeviceGetGraphMemAttribute, [&] {
+    if (value == nullptr) return kErrorInvalidValue;
+    if (!exists(device)) return kErrorInvalidDevice;
+    *static_cast<uint64_t*>(value) = 0;
     return kSuccess;
   });
 }

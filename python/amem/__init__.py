@@ -22,6 +22,7 @@ Processes that never import this package are started with `amem run -- command`,
 
 __version__ = "0.1.0"  # library.py compares it
 
+from .attribution import GpuReport, MemoryOwner, report
 from .calls import last_error
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .intercepted import interposition
@@ -51,6 +52,8 @@ __all__ = [
     "AmemTypeError",
     "AmemValueError",
     "Backup",
+    "GpuReport",
+    "MemoryOwner",
     "OnResume",
     "OutOfMemory",
     "Report",
@@ -70,6 +73,7 @@ __all__ = [
     "preload_path",
     "prepare_host_memory",
     "region",
+    "report",
     "resume",
     "resume_on_call",
     "safe_point",

@@ -16,7 +16,7 @@ from .installation import find_libraries, loaded_library
 State = Literal["active", "pausing", "paused", "resuming", "off"]  # amemState_t
 STATES: Tuple[State, ...] = get_args(State)
 # What returns a text. All others return an int, but amemGetBackup() an address.
-_TEXTS = ("amemGetStatus", "amemGetInterposition", "amemGetLastError", "amemGetShortage")
+_TEXTS = ("amemGetStatus", "amemGetAttribution", "amemGetInterposition", "amemGetLastError", "amemGetShortage")
 
 _found: Optional[ctypes.CDLL] = None
 _problem = ""  # why amem could not be loaded

@@ -118,6 +118,7 @@ ROWS = {
     "amemGetShortage": ("c_char_p", [("[]", "b'{}'")]),
     "amemGetState": ("c_int", [("[]", "0")]),
     "amemGetStatus": ("c_char_p", [("[]", "ANY")]),
+    "amemGetAttribution": ("c_char_p", [("[]", "ANY")]),
     "amemGetStructBytes": ("c_size_t", [("[None]", "0"), ("[BAD]", "0"), ("[b'']", "0"), ("[b'amemTotals_t']", "56"), ("[b'amemRange_t']", "16")]),
     "amemGetTagState": ("c_int", [("[None]", "0"), ("[BAD]", "0"), ("[LONG]", "0"), ("[b'']", "0"), ("[b't']", "2")]),
     "amemGetTagTotals": ("c_int", [("[b't', -1, -1, None]", "FAILS"), ("[b't', -2, -1, OUT]", "FAILS"), ("[b't', MIN, -1, OUT]", "FAILS"),

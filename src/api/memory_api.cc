@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "api/attribution.h"
 #include "api/calls.h"
 #include "base/thread_value.h"
 #include "driver/device_work.h"
@@ -253,6 +254,17 @@ AMEM_API const char* amemGetStatus(void) {
   std::string& copy = thread_value<Copy>().text;
   Process* const process = process_that_works();
   copy = process == nullptr ? "{}" : process->status_text(true);
+  return copy.c_str();
+}
+
+AMEM_API const char* amemGetAttribution(void) {
+  const NoCancellation no_cancellation;
+  struct Copy {
+    std::string text;
+  };
+  std::string& copy = thread_value<Copy>().text;
+  Process* const process = process_that_works();
+  copy = process == nullptr ? "{}" : attribution_json(*process);
   return copy.c_str();
 }
 

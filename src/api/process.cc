@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "api/attribution.h"
 #include "api/calls.h"
 #include "base/architecture.h"
 #include "base/environment.h"
@@ -58,7 +59,10 @@ Process::Process(const Driver& found)
       memory(driver, registry, devices,
              {environment().timeout_ms, environment().slab, environment().release_multicast}),
       sharing(
-          engine, [this] { return status_text(false); },
+          engine,
+          [this](bool attribution) {
+            return attribution ? attribution_json(*this) : status_text(false);
+          },
           [this](size_t bytes, int node) { return session.host_pool().offer(bytes, node); },
           [this](const Control& request, pid_t from) { return remote.answer(request, from); }),
       handles(memory, sharing),

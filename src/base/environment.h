@@ -56,6 +56,7 @@ struct Environment {
   std::string backup_directory;
   long cycle_every = 0;
   bool remote = true;
+  bool attribution = false;  ///< read when amem is enabled (memory_calls.cc)
   SafePoint safe_point = SafePoint::none;
   DebugMode debug = DebugMode::none;  ///< read earlier by clients/tensors/access_debug.cc
   long host_limit_mib = 0;

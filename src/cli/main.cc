@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/attribution.h"
 #include "cli/completion.h"
 #include "cli/doctor/doctor.h"
 #include "cli/environment_listing.h"
@@ -237,7 +238,7 @@ std::pair<CLI::App*, CLI::App*> add_pause_and_resume(CLI::App& app, Request& req
 }
 
 struct Subcommands {
-  CLI::App *run, *env, *doctor, *pause, *resume;
+  CLI::App *run, *env, *doctor, *pause, *resume, *why;
 };
 
 Subcommands add_subcommands(CLI::App& app, Request& request) {
@@ -293,13 +294,22 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
   add_command(*doctor);
   doctor->add_flag("--json", request.as_json, "as one JSON object");
 
-  return {run, env, doctor, pause, resume};
+  CLI::App* const why = app.add_subcommand("why", "say whose the memory of the GPUs is");
+  why->footer(
+      "Libraries that allocate without a tag are named if the process is started with "
+      "AMEM_ATTRIBUTION=1. Exit code 3: a process has not answered.");
+  why->add_option("PID", request.pid, "only this process")->check(pid_problem);
+  why->add_flag("--json", request.as_json, "as one JSON object");
+  why->add_option("--user", request.user, "the processes of this user, for root")
+      ->type_name("NAME|UID");
+
+  return {run, env, doctor, pause, resume, why};
 }
 
 int run_main(int argc, char** argv) {
   Request request;
   CLI::App app("Pauses and resumes GPU memory: of an unmodified NCCL, and with a tag.", "amem");
-  const auto [run, env, doctor, pause, resume] = add_subcommands(app, request);
+  const auto [run, env, doctor, pause, resume, why] = add_subcommands(app, request);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 2 && arguments.front() == "help") arguments = {arguments[1], "--help"};
@@ -328,6 +338,7 @@ int run_main(int argc, char** argv) {
     if (*run) launch(request.job, std::move(command));
     if (*env) return print_environment(request);
     if (!request.user.empty()) become_user(request.user);
+    if (*why) return print_attribution(request.pid, request.as_json);
     if (!*pause && !*resume) return print_status(request);
     if (*pause)
       pause_jobs(request.remote);

@@ -94,9 +94,10 @@ std::vector<Answer> ask(const std::map<InstanceId, Message>& requests, long time
   return out;
 }
 
-std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms) {
+std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms,
+                                      bool attribution) {
   std::map<InstanceId, Message> requests;
-  for (const InstanceId& instance : instances) requests[instance] = StatusQuery{};
+  for (const InstanceId& instance : instances) requests[instance] = StatusQuery{attribution};
   std::vector<ProcessStatus> out;
   for (Answer& answer : ask(requests, timeout_ms)) {
     auto* const reply = std::get_if<StatusReply>(&answer.message);

@@ -35,7 +35,8 @@ struct ProcessStatus {
 };
 
 /// Queries all processes at the same time and waits for each, up to `timeout_ms`. Omits processes
-/// that have ended. Sorted by pid.
-std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms);
+/// that have ended. Sorted by pid. `attribution`: whose their memory is, in place of the status.
+std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms,
+                                      bool attribution = false);
 
 }  // namespace amem

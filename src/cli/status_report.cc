@@ -44,13 +44,6 @@ std::vector<std::string> words_of(long pid, const char* file) {
   return words;
 }
 
-std::string command_of(long pid) {
-  std::string command = fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " "));
-  std::replace_if(
-      command.begin(), command.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
-  return command.substr(0, kMaxCommand);
-}
-
 /// As its launcher has set it: torchrun, Open MPI, Slurm. "-" if none has.
 std::string rank_of(long pid) {
   for (const std::string& word : words_of(pid, "environ"))
@@ -269,6 +262,13 @@ std::string json_of(Report all, bool in_one_line) {
 }
 
 }  // namespace
+
+std::string command_of(long pid) {
+  std::string command = fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " "));
+  std::replace_if(
+      command.begin(), command.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  return command.substr(0, kMaxCommand);
+}
 
 std::string human_bytes(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

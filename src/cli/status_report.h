@@ -24,6 +24,9 @@ struct StatusText {
 /// What the processes have replied. A reply that lacks what the table shows counts as none.
 StatusText status_text(const std::vector<ProcessStatus>& processes, StatusFormat format);
 
+/// The beginning of the command line of a process.
+std::string command_of(long pid);
+
 /// 2097152 as "2.0 MiB".
 std::string human_bytes(double bytes);
 

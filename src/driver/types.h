@@ -8,6 +8,7 @@
 struct CUctx_st;
 struct CUevent_st;
 struct CUstream_st;
+struct CUmemPoolHandle_st;
 struct CUmod_st;
 struct CUfunc_st;
 
@@ -15,14 +16,15 @@ struct CUfunc_st;
 /// types_test.cc compares them with the toolkit's cuda.h if there is one.
 namespace amem {
 
-using DriverResult = int;             ///< CUresult
-using DriverHandle = uint64_t;        ///< CUmemGenericAllocationHandle
-using DeviceAddress = uint64_t;       ///< CUdeviceptr
-using DriverContext = ::CUctx_st*;    ///< CUcontext
-using DriverStream = ::CUstream_st*;  ///< CUstream
-using DriverEvent = ::CUevent_st*;    ///< CUevent
-using DriverModule = ::CUmod_st*;     ///< CUmodule
-using DriverKernel = ::CUfunc_st*;    ///< CUfunction
+using DriverResult = int;                  ///< CUresult
+using DriverHandle = uint64_t;             ///< CUmemGenericAllocationHandle
+using DeviceAddress = uint64_t;            ///< CUdeviceptr
+using DriverContext = ::CUctx_st*;         ///< CUcontext
+using DriverStream = ::CUstream_st*;       ///< CUstream
+using DriverEvent = ::CUevent_st*;         ///< CUevent
+using DriverPool = ::CUmemPoolHandle_st*;  ///< CUmemoryPool
+using DriverModule = ::CUmod_st*;          ///< CUmodule
+using DriverKernel = ::CUfunc_st*;         ///< CUfunction
 
 /// The results that amem handles. It returns every other value unchanged.
 namespace driver_result {

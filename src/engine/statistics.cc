@@ -68,6 +68,15 @@ amemTotals_t totals_of(const Allocation& allocation, const Backing& backing) {
 
 }  // namespace
 
+std::string text_json(std::string text) {
+  constexpr size_t kMaxBytes = 500;
+  text.resize(std::min(text.size(), kMaxBytes));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' ' || c > '~'; },
+      ' ');
+  return text;
+}
+
 Statistics take_statistics(Registry& registry) {
   Statistics statistics;
   MutexLock lock(registry.mutex);
@@ -160,16 +169,6 @@ std::string common_state(const std::map<Tag, std::string>& states) {
 
 void append(std::string& list, const std::string& item) {
   list += (list.empty() ? "" : ", ") + item;
-}
-
-/// Of a sentence: what JSON would have to escape becomes a space.
-std::string text_json(std::string text) {
-  constexpr size_t kMaxBytes = 500;
-  text.resize(std::min(text.size(), kMaxBytes));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' ' || c > '~'; },
-      ' ');
-  return text;
 }
 
 // Numbers with an exponent, because printf() writes the decimal point of the program's locale.

@@ -71,6 +71,9 @@ struct ProcessFacts {
   std::map<Tag, std::string> awaited = {};  ///< the paused peers for which calls with a tag wait
 };
 
+/// Of a sentence: what JSON would have to escape becomes a space.
+std::string text_json(std::string text);
+
 /// The statistics as one JSON object, for the `amem` command and amemGetStatus().
 std::string statistics_json(const Statistics& statistics, const ProcessFacts& facts);
 

@@ -47,8 +47,8 @@ class FetchTest : public SharingTest {
   }
 
   std::string status_;
-  std::unique_ptr<Sharing> sharing_ =
-      std::make_unique<Sharing>(context_, [this] { return status_; });
+  std::unique_ptr<Sharing> sharing_ = std::make_unique<Sharing>(
+      context_, [this](bool attribution) { return attribution ? "whose" : status_; });
   Token token_, other_token_;
   AllocationId unshared_ = 0;
   Node importer_;

@@ -21,7 +21,7 @@ class HostOffer : public SharingTest {
   std::atomic<size_t> wanted_ = 0, offers_ = 3;
   std::atomic<int> node_ = 0;
   std::unique_ptr<Sharing> sharing_ = std::make_unique<Sharing>(
-      context_, [] { return std::string("{}"); },
+      context_, [](bool) { return std::string("{}"); },
       [this](size_t wanted, int node) {
         wanted_ = wanted;
         node_ = node;

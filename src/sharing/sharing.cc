@@ -117,9 +117,9 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     ControlReply reply;
     if (control_ != nullptr) reply = control_(*control, from.pid);
     context_.peers.load()->reply(from.instance, request_id, std::move(reply), {});
-  } else if (std::holds_alternative<StatusQuery>(message)) {
+  } else if (const auto* about = std::get_if<StatusQuery>(&message)) {
     // A part of the maximum size is not the last one.
-    const std::string text = status_();
+    const std::string text = status_(about->attribution);
     for (size_t at = 0; at <= text.size(); at += kMaxJsonBytes)
       context_.peers.load()->reply(from.instance, request_id,
                                    StatusReply{text.substr(at, kMaxJsonBytes)}, {});

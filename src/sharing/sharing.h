@@ -13,8 +13,8 @@ namespace amem {
 /// is created, or with the first allocation that is shared.
 class Sharing final : public Exchange, public PeerHandler {
  public:
-  /// The status of this process for the `amem` command.
-  using StatusText = std::function<std::string()>;
+  /// What the `amem` command asks of this process: its status, or whose its memory is.
+  using StatusText = std::function<std::string(bool attribution)>;
 
   /// Idle host memory of this process, for others: HostPool::Offer.
   using Offer = std::function<std::vector<UniqueFd>(size_t wanted_bytes, int numa_node)>;

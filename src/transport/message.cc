@@ -88,7 +88,7 @@ void walk(FieldStream& stream, ControlReply& m) {
   stream.sentence(m.job, kMaxReasonBytes);
   stream.sentence(m.text, kMaxReasonBytes);
 }
-void walk(FieldStream&, StatusQuery&) {}
+void walk(FieldStream& stream, StatusQuery& m) { stream.fields(m.attribution); }
 void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
 
 struct TypeRow {

@@ -18,7 +18,7 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 13;
+inline constexpr uint8_t kWireVersion = 14;
 /// The version that this process speaks.
 uint8_t wire_version();
 
@@ -116,8 +116,10 @@ struct PauseNoticeReply {
   std::string reason{};
 };
 
-/// The `amem` command requests the status of a process.
-struct StatusQuery {};
+/// The `amem` command asks for the status of a process.
+struct StatusQuery {
+  bool attribution = false;  ///< whose the memory is, in place of the status
+};
 
 /// Reply to StatusQuery; at most kMaxJsonBytes.
 struct StatusReply {

@@ -114,6 +114,17 @@ TEST_F(Contexts, DevicesHaveDifferentUuids) {
   EXPECT_EQ(kErrorInvalidDevice, driver().cuDeviceGetUuid(uuid.data(), count));
 }
 
+TEST_F(Contexts, NothingIsReservedForPoolsAndGraphsThatAreNotUsed) {
+  constexpr int kPoolReserved = 5, kGraphReserved = 2;
+  CuMemPool pool = nullptr;
+  uint64_t of_pool = 1, of_graphs = 1;
+  ASSERT_EQ(kSuccess, driver().cuDeviceGetMemPool(&pool, 0));
+  EXPECT_EQ(kSuccess, driver().cuMemPoolGetAttribute(pool, kPoolReserved, &of_pool));
+  EXPECT_EQ(kSuccess, driver().cuDeviceGetGraphMemAttribute(0, kGraphReserved, &of_graphs));
+  EXPECT_EQ(0U, of_pool);
+  EXPECT_EQ(0U, of_graphs);
+}
+
 TEST_F(Contexts, DeviceOffersWhatNcclNeeds) {
   for (const int attribute : {kAttributeVirtualMemoryManagement, kAttributeHandleTypePosixFd,
                               kAttributeUnifiedAddressing}) {

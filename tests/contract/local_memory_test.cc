@@ -155,6 +155,22 @@ class LocalMemory : public CaptureCase {
   std::vector<CuDevicePtr> pieces_;
 };
 
+/// What amem attributes to it.
+TEST_F(LocalMemory, HasTheStackOfEachThreadThatTheGpuCanRunAtOnce) {
+  int multiprocessors = 0, threads = 0;
+  ASSERT_EQ(kSuccess,
+            driver().cuDeviceGetAttribute(&multiprocessors, kAttributeMultiprocessorCount, 0));
+  ASSERT_EQ(kSuccess,
+            driver().cuDeviceGetAttribute(&threads, kAttributeThreadsPerMultiprocessor, 0));
+  const size_t each = static_cast<size_t>(multiprocessors) * static_cast<size_t>(threads);
+  constexpr size_t kMore = 4 * kInitial;
+  ASSERT_EQ(kSuccess, set_stack(kInitial));
+  const size_t before = free_bytes();
+  ASSERT_EQ(kSuccess, set_stack(kInitial + kMore));
+  EXPECT_NEAR(static_cast<double>(before - free_bytes()), static_cast<double>(kMore * each),
+              4 << 20);
+}
+
 TEST_F(LocalMemory, GrowsWithTheDeepestKernelAndStays) {
   const size_t free_before = free_bytes();
 

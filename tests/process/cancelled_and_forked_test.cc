@@ -170,6 +170,7 @@ const std::vector<Call> kCalls{
     {"amemRetainBackups", [] { amemRetainBackups(0); }},
     {"amemSetMemoryMargin", [] { amemSetMemoryMargin(0); }},
     {"amemGetStatus", [] { amemGetStatus(); }},
+    {"amemGetAttribution", [] { amemGetAttribution(); }},
     {"amemGetTagState", [] { amemGetTagState("weights"); }},
     {"amemGetState", [] { amemGetState(); }},
     {"amemGetTagTotals",

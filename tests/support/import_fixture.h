@@ -84,7 +84,7 @@ class FetchWaitTest : public SharingTest {
   GateClient client_{context_.peer_table};
   Node silent_;
   std::unique_ptr<Sharing> sharing_ =
-      std::make_unique<Sharing>(context_, [] { return std::string(); });
+      std::make_unique<Sharing>(context_, [](bool) { return std::string(); });
 };
 
 /// The owner answers a fetch.

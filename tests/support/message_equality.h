@@ -33,7 +33,9 @@ AMEM_EQUAL(HostMemoryQuery, m.wanted_bytes, m.numa_node)
 AMEM_EQUAL(HostMemoryOffer, m.segments)
 AMEM_EQUAL(Control, m.action, m.command, m.safe_point, m.timeout_ms, m.tags)
 AMEM_EQUAL(ControlReply, m.ok, m.was_late, m.state, m.command, m.safe_points, m.job, m.text)
-inline bool operator==(const StatusQuery&, const StatusQuery&) { return true; }
+inline bool operator==(const StatusQuery& a, const StatusQuery& b) {
+  return a.attribution == b.attribution;
+}
 
 #undef AMEM_EQUAL
 

@@ -89,7 +89,7 @@ class SessionTest : public SharingTest {
 
   FakeGpus gpus_{driver_};
   CountingClient first_{{"nccl"}}, second_{{"kv_cache", "weights"}};
-  Sharing sharing_{context_, [] { return std::string(); }};
+  Sharing sharing_{context_, [](bool) { return std::string(); }};
   Session session_{context_, sharing_, 0};
 };
 

@@ -122,7 +122,7 @@ class ImportsTest : public SharingTest {
   const ncclComm_t kCommunicator = reinterpret_cast<ncclComm_t>(&nccl_);
   static constexpr pid_t kOwnerPid = 4711;
   std::unique_ptr<Sharing> sharing_ =
-      std::make_unique<Sharing>(context_, [] { return std::string(); });
+      std::make_unique<Sharing>(context_, [](bool) { return std::string(); });
   const PeerInfo owner_{random_instance_id(), kOwnerPid};
   BackingId import_ = 0;
 };

@@ -13,8 +13,10 @@
 #include "base/environment.h"
 #include "base/last_error.h"
 #include "clients/tensors/tensor_client.h"
+#include "clients/untagged/untagged_memory.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
+#include "sharing/shared_handles.h"
 
 namespace amem {
 namespace {
@@ -78,6 +80,19 @@ int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* addre
   return kSuccess;
 }
 
+/// What AMEM_TENSORS and AMEM_ATTRIBUTION were when interception began.
+constinit bool g_tags_driver_memory = false, g_notes_untagged = false;
+
+/// The result of a call that has allocated memory without a tag.
+int noted(int result, const DeviceAddress* address, size_t size_bytes, const void* caller) {
+  SharedHandles* const handles =
+      g_notes_untagged && result == kSuccess && size_bytes > 0 ? active<SharedHandles>() : nullptr;
+  if (handles == nullptr) return result;
+  const Result<int> device = handles->device_of_caller();
+  if (device.ok()) untagged_memory().add(*address, size_bytes, device.value(), caller);
+  return result;
+}
+
 /// cudaIpcMemHandle_t and CUipcMemHandle, which are passed by value.
 struct IpcMemHandle {
   IpcHandleBytes bytes;
@@ -104,18 +119,24 @@ struct Calls {
   template <Function kWhich>
   static int allocate(DeviceAddress* address, size_t size_bytes) {
     const bool is_pytorch = kOfRuntime && kWhich == kMallocOfPytorch;
+    const bool can_have_tag =
+        address != nullptr && size_bytes > 0 && (kOfRuntime || g_tags_driver_memory);
     const std::optional<Region> region =
-        address != nullptr && size_bytes > 0
-            ? tagged_region(is_pytorch ? current_region_of_pytorch : current_region)
-            : std::nullopt;
-    if (!region) return real(kWhich, address, size_bytes);
+        can_have_tag ? tagged_region(is_pytorch ? current_region_of_pytorch : current_region)
+                     : std::nullopt;
+    if (!region)
+      return noted(real(kWhich, address, size_bytes), address, size_bytes,
+                   __builtin_return_address(0));
     if (const int made = make_context(); made != kSuccess) return made;
     return allocate_in(*region, kNames[kWhich], address, size_bytes);
   }
 
   static int free(DeviceAddress address) {
     const std::optional<int> freed = free_tagged(kNames[kFree], address);
-    return freed ? *freed : real(kFree, address);
+    if (freed) return *freed;
+    // In a forked child its lock may be held.
+    if (g_notes_untagged && built<SharedHandles>() != nullptr) untagged_memory().remove(address);
+    return real(kFree, address);
   }
 
   static int ipc_get(IpcMemHandle* handle, DeviceAddress address) {
@@ -241,7 +262,9 @@ void replace(const char* name, void** function) {
 void catch_runtime_calls() { intercept_names(g_runtime_functions); }
 
 void catch_memory_calls() {
-  if (*variable_now("AMEM_TENSORS") != '\0') intercept_names(g_driver_functions);
+  g_tags_driver_memory = *variable_now("AMEM_TENSORS") != '\0';
+  g_notes_untagged = flag_of(variable_now("AMEM_ATTRIBUTION")).value_or(false);
+  if (g_tags_driver_memory || g_notes_untagged) intercept_names(g_driver_functions);
 }
 
 std::optional<Region> tagged_region(std::optional<Region> (*find)()) {

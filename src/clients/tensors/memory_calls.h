@@ -25,9 +25,10 @@ void catch_runtime_calls();
 /// contains the CUDA runtime, because that runtime looks up the driver's functions with dlsym(3)
 /// and cuGetProcAddress().
 ///
-/// Without AMEM_TENSORS they are not changed: a region is for the memory of the calling library,
-/// and not for memory that CUDA's libraries, such as cuBLAS, allocate for themselves meanwhile.
-/// Must be called before start_interposition().
+/// Without AMEM_TENSORS they allocate no memory with a tag: a region is for the memory of the
+/// calling library, and not for memory that CUDA's libraries, such as cuBLAS, allocate for
+/// themselves meanwhile. With AMEM_ATTRIBUTION they note what they allocate (untagged_memory.h), as
+/// cudaMalloc() then does. Must be called before start_interposition().
 void catch_memory_calls();
 
 // What these functions do for memory with a tag. The results are cudaError_t and CUresult, which

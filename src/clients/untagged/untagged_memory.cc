@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/untagged/untagged_memory.h"
+
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+
+#include "clients/untagged/python_stack.h"
+#include "interpose/image.h"
+
+namespace amem {
+namespace {
+
+/// Smaller allocations are too many, and say little.
+constexpr size_t kMinStackBytes = size_t{16} << 20;
+
+/// A name of the image, and the offset in its file.
+std::pair<std::string, uintptr_t> place_of(const void* caller) {
+  const auto address = reinterpret_cast<uintptr_t>(caller);
+  std::array<char, 256> name{};
+  uintptr_t offset = 0;
+  visit_images([&](const Image& image) {
+    if (!image.contains(address)) return;
+    const std::string_view file = *image.path != '\0' ? image.file_name() : "the program";
+    file.copy(name.data(), name.size() - 1);
+    offset = address - image.load_bias;
+  });
+  return {name[0] != '\0' ? name.data() : "a library that is unloaded", offset};
+}
+
+}  // namespace
+
+void UntaggedMemory::add(DeviceAddress address, size_t size_bytes, int device, const void* caller) {
+  MutexLock lock(mutex_);
+  forget(address);  // noted for the driver's call in a call of the runtime
+  Sum& sum = sites_[{device, caller}];
+  sum.bytes += size_bytes;
+  ++sum.count;
+  if (size_bytes > sum.largest_bytes) {
+    sum.largest_bytes = size_bytes;
+    if (size_bytes >= kMinStackBytes) sum.largest_at = python_stack();
+  }
+  blocks_[address] = {size_bytes, {device, caller}};
+}
+
+void UntaggedMemory::remove(DeviceAddress address) {
+  MutexLock lock(mutex_);
+  forget(address);
+}
+
+void UntaggedMemory::forget(DeviceAddress address) {
+  const auto block = blocks_.find(address);
+  if (block == blocks_.end()) return;
+  Sum& sum = sites_.at(block->second.site);
+  sum.bytes -= block->second.size_bytes;
+  --sum.count;
+  blocks_.erase(block);
+}
+
+std::map<std::pair<int, std::string>, UntaggedMemory::Sum> UntaggedMemory::by_library() {
+  std::map<std::pair<int, std::string>, Sum> sums;
+  MutexLock lock(mutex_);
+  for (const auto& [key, site] : sites_) {
+    if (site.count == 0) continue;
+    const auto [library, offset] = place_of(key.second);
+    Sum& sum = sums[{key.first, library}];
+    sum.bytes += site.bytes;
+    sum.count += site.count;
+    if (site.largest_bytes <= sum.largest_bytes) continue;
+    sum.largest_bytes = site.largest_bytes;
+    char place[64];
+    snprintf(place, sizeof place, "+0x%" PRIxPTR, offset);
+    sum.largest_at = library + place + (site.largest_at.empty() ? "" : ": " + site.largest_at);
+  }
+  return sums;
+}
+
+UntaggedMemory& untagged_memory() {
+  static auto* const all = new UntaggedMemory;
+  return *all;
+}
+
+}  // namespace amem
