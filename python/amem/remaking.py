@@ -36,7 +36,7 @@ class OnResume:
             ) from error
 
 
-_mutex = threading.Lock()
+_mutex = threading.RLock()  # a function may be removed in a finalizer, which can run in any of the loops
 _functions: List[OnResume] = []  # in the order of registration
 
 
@@ -61,13 +61,13 @@ def on_resume(tag: str, function: Callable[[], object]) -> OnResume:
 
 def is_remade(tag: str) -> bool:
     with _mutex:
-        return any(each._tag == tag for each in _functions)
+        return any(each._tag == tag for each in tuple(_functions))
 
 
 def note_paused(tags: Iterable[str] = ()) -> None:
     """The contents of tags that are paused now, and of these, must be made again."""
     with _mutex:
-        for each in _functions:
+        for each in tuple(_functions):
             each._is_due |= each._tag in tags or state_of(encoded(each._tag)) == "paused"
 
 
@@ -76,7 +76,7 @@ def remake(tags: Iterable[str]) -> None:
     selected = set(tags)
     while True:
         with _mutex:
-            due = [each for each in _functions if each._is_due and (not selected or each._tag in selected)]
+            due = [each for each in tuple(_functions) if each._is_due and (not selected or each._tag in selected)]
             if not due:
                 return
             due[0]._is_due = False

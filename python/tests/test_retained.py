@@ -208,6 +208,28 @@ amem.resume("weights"); print(taken())
     assert run(code).splitlines() == ["True [] paused", "[('weights', 'active')]"]
 
 
+def test_a_function_may_be_removed_by_the_garbage_collector_at_any_moment(run: Callable[..., str]) -> None:
+    code = CALLS + """
+import gc
+from amem import remaking
+class Model:
+    def __init__(self):
+        self.cycle, self.made = self, amem.on_resume("weights", made("gone"))
+    def __del__(self):
+        self.made.remove()
+state_of = remaking.state_of
+def collecting(tag):
+    gc.collect()  # as an allocation of Python may do
+    return state_of(tag)
+remaking.state_of = collecting
+pointer = weights()
+Model()
+amem.on_resume("weights", made("weights"))
+amem.pause(); amem.resume(); print(taken())
+"""
+    assert run(code) == "[('weights', 'active')]"
+
+
 def test_contents_that_are_made_again_are_not_kept(run: Callable[..., str]) -> None:
     code = """
 before = weights()
