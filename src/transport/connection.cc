@@ -108,12 +108,12 @@ Result<WatchedFd> WatchedFd::create(int epoll, uint64_t token, UniqueFd fd) {
 
 // Explicitly: the kernel keeps a closed file in the set while a forked child holds a copy.
 WatchedFd::~WatchedFd() {
-  if (fd_.get() >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd_.get(), nullptr);
+  if (get() >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, get(), nullptr);
 }
 
 Status WatchedFd::watch(uint32_t events) {
   epoll_event event{events, {.u64 = token_}};
-  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd_.get(), &event) != 0)
+  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, get(), &event) != 0)
     return os_error(errno, "epoll_ctl(EPOLL_CTL_MOD, fd %d)", fd_.get());
   return ok_status();
 }

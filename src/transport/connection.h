@@ -39,7 +39,8 @@ class WatchedFd {
   WatchedFd(WatchedFd&&) noexcept = default;
   ~WatchedFd();
 
-  int get() const { return fd_.get(); }
+  /// -1 if the application has closed it: its own file may have the number.
+  int get() const { return fd_.is_intact() ? fd_.get() : -1; }
   Status watch(uint32_t events);
 
  private:

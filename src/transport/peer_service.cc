@@ -71,9 +71,11 @@ void PeerService::run() {
     for (Order& order : take_orders()) carry_out(std::move(order));
     links_->on_time();
     const std::optional<Deadline> next = links_->next_time();
-    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+    // The application may have closed them, and its own files may have the numbers.
+    const int epoll = event_->get() < 0 ? -1 : epoll_.get();
+    const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()),
                                  next ? next->left_ms() : -1);
-    if (count < 0 && errno == EBADF) {
+    if (count < 0 && errno != EINTR) {
       AMEM_LOG(error, -1, "this process has closed the file descriptors of amem");
       break;
     }

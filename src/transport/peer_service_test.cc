@@ -3,6 +3,7 @@
 #include "transport/peer_service.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <string>
@@ -272,6 +273,29 @@ TEST(PeerService, ManyThreadsMayCallAtOnce) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(answered, 400);
+}
+
+// A program that closes all descriptors and opens its own files.
+TEST(PeerService, WritesNothingIntoFilesOfTheApplicationThatHaveTakenItsNumbers) {
+  Answerer b;
+  const std::vector<int> before = open_fds();
+  Node a;
+  ASSERT_TRUE(a.ask(b->id, StatusQuery{}).ok());
+  std::vector<int> ours;
+  std::ranges::set_difference(open_fds(), before, std::back_inserter(ours));
+  std::vector<UniqueFd> kept, files;
+  for (const int fd : ours) {
+    kept.emplace_back(dup(fd));
+    files.emplace_back(memfd_create("test", MFD_CLOEXEC));
+    ASSERT_EQ(dup2(files.back().get(), fd), fd);
+  }
+
+  a.service->send(b->id, Drop{{1}}, {});
+
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_EQ(lseek(files[i].get(), 0, SEEK_END), 0) << "file " << ours[i];
+    ASSERT_EQ(dup2(kept[i].get(), ours[i]), ours[i]);
+  }
 }
 
 TEST(PeerService, LeavesNoFdOpen) {
