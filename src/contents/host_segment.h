@@ -34,7 +34,8 @@ HostSegment make_segment(size_t size_bytes);
 /// segment of another user.
 HostSegment open_segment(int fd);
 
-/// Takes the lock without waiting; nullptr if another process uses the segment. The last copy of
+/// Takes the lock without waiting; nullptr if another process uses the segment, or if the
+/// application has closed the file. The last copy of
 /// the result releases it, and must not outlive the segment.
 std::shared_ptr<const void> hold_segment(const HostSegment& segment);
 

@@ -65,6 +65,17 @@ TEST(HostSegment, IsUsedByOne) {
   EXPECT_NE(hold_segment(second), nullptr);
 }
 
+// A program that closes all descriptors and opens its own files.
+TEST(HostSegment, FileOfTheApplicationThatHasTakenItsNumberIsNoLock) {
+  const HostSegment first = make_segment(kBytes), second = open_segment(first.file.get());
+  const UniqueFd own(memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(dup2(own.get(), first.file.get()), first.file.get());
+
+  EXPECT_EQ(hold_segment(first), nullptr);
+  EXPECT_NE(hold_segment(second), nullptr);
+  EXPECT_EQ(close(first.file.get()), 0) << "it is open";
+}
+
 TEST(HostSegment, IsFreeWhenItsUserIsKilled) {
   const HostSegment segment = make_segment(kBytes);
   int said[2];
