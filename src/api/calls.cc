@@ -23,7 +23,10 @@ Result<Process*> active_process() {
 
 Status pause_process(const Selection& selection) {
   const NoCancellation no_cancellation;
-  return AMEM_TRY(active_process())->session.pause(selection);
+  Process& process = *AMEM_TRY(active_process());
+  const Status status = process.session.pause(selection);
+  if (status.ok()) process.remote.note_pause(selection.tags);
+  return status;
 }
 
 Status resume_process(const Selection& selection) {

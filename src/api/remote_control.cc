@@ -57,6 +57,13 @@ void RemoteControl::refresh() {
   changed_.notify_all();
 }
 
+void RemoteControl::note_pause(const Tags& tags) {
+  MutexLock lock(mutex_);
+  if (at_safe_point_ == nullptr && (tags.empty() || tags.contains(kNcclTag)))
+    gate_.set_remote_pause(0);
+  refresh();
+}
+
 void RemoteControl::note_resume() {
   MutexLock lock(mutex_);
   refresh();

@@ -182,6 +182,22 @@ TEST_F(RemoteControlTest, PauseOfTheProgramAfterAResumeIsItsOwn) {
   EXPECT_TRUE(is_intact(nccl));
 }
 
+TEST_F(RemoteControlTest, PauseOfTheProgramTakesOverThatOfTheCommand) {
+  const BackingId nccl = add("nccl"), weights = add("weights");
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  remote_.note_pause({"weights"});
+  EXPECT_NE(gate_.remote_pause(), 0u) << "of other memory";
+  ASSERT_TRUE(session_.pause({}).ok());
+  remote_.note_pause({});
+  EXPECT_EQ(gate_.remote_pause(), 0u);
+  EXPECT_EQ(send({Action::resume, kCommand}).state, State::running);
+  EXPECT_EQ(session_.state("nccl"), SessionState::paused);
+  ASSERT_TRUE(session_.resume({}).ok());
+  EXPECT_TRUE(is_intact(nccl) && is_intact(weights));
+}
+
 TEST_F(RemoteControlTest, CallThatHasResumedDoesNotEndTheNextPause) {
   const BackingId nccl = add("nccl");
   EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
