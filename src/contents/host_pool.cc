@@ -285,7 +285,10 @@ void HostPool::map(Region& region) {
   madvise(memory, size_bytes, MADV_HUGEPAGE);  // some kernels refuse it; then access is slower
   madvise(memory, size_bytes, MADV_DONTFORK);  // pinned pages do not work with copy-on-write
   prefer_numa_node(memory, size_bytes, region.numa_node);
-  (void)fallocate(file, 0, 0, static_cast<off_t>(size_bytes));  // faster than a touch of each page
+  // Faster than a touch of each page, which would raise SIGBUS where the kernel refuses pages, for
+  // example with vm.overcommit_memory=2.
+  if (fallocate(file, 0, 0, static_cast<off_t>(size_bytes)) != 0 && errno == ENOSPC)
+    return region.memory.reset();
   touch_pages(region.memory.get(), size_bytes, region.touch_threads);
 }
 

@@ -14,6 +14,7 @@
 #include "base/file_lock.h"
 #include "base/user_folder.h"
 #include "contents/host_reservation.h"
+#include "tests/support/file_calls.h"
 
 namespace amem {
 namespace {
@@ -239,6 +240,20 @@ TEST_F(HostPoolTest, MemoryThatCannotBePinnedIsGivenBack) {
   EXPECT_EQ(pool.capacity_bytes(), 0u);
   ASSERT_NE(g_driver.last_asked, nullptr);
   EXPECT_FALSE(is_mapped(g_driver.last_asked));
+}
+
+TEST_F(HostPoolTest, PagesThatTheKernelRefusesAreNotTouched) {
+  FileCalls calls;
+  calls.fallocate = [](int, int, off_t, off_t) { return errno = ENOSPC, -1; };
+  HostPool pool(driver_, kNoLimit);
+
+  const Status refused = pool.reserve(kMiB, kDevice);
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::os);
+  EXPECT_EQ(refused.error().message,
+            "cannot allocate 64 MiB of host memory for contents: Cannot allocate memory");
+  EXPECT_EQ(registered_bytes(), 0u);
 }
 
 TEST_F(HostPoolTest, RefusedGrowthLeavesWhatThereWas) {
