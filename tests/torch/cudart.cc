@@ -297,6 +297,14 @@ AMEM_RUNTIME_API cudaError_t cudaEventQuery(cudaEvent_t event) {
 AMEM_RUNTIME_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return in_context("cuEventSynchronize", event);
 }
+// The simulated driver has no events of other processes: one that another process has sent has ended.
+AMEM_RUNTIME_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  *handle = {};
+  return cudaEventSynchronize(event);
+}
+AMEM_RUNTIME_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t) {
+  return cudaEventCreate(event);
+}
 AMEM_RUNTIME_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start,
                                                   cudaEvent_t end) {
   return in_context("cuEventElapsedTime", milliseconds, start, end);

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXPANDABLE, SimulatedTorch
+from conftest import EXPANDABLE, HEAD, SimulatedTorch
 
 SMALL = """
 import random
@@ -314,6 +314,46 @@ if __name__ == "__main__":
     process.start()
     process.join(100)
     print({method!r}, "with exit code", process.exitcode)
+    sys.exit(process.exitcode)
+""")
+    simulated.script(program)
+
+
+def test_tensors_of_a_region_are_sent_to_another_process(simulated: SimulatedTorch, tmp_path: Path) -> None:
+    program = tmp_path / "sender.py"
+    program.write_text(HEAD + """
+import torch.multiprocessing as multiprocessing
+
+
+def receiver(tensors, wanted, seen):
+    received = tensors.get()
+    for seeds in iter(wanted.get, None):
+        seen.put([holds(tensor, seed) for tensor, seed in zip(received, seeds)])
+
+
+if __name__ == "__main__":
+    with amem.region("weights"):
+        sent = [of(5 * MIB), of(1000), of(3000)]
+    context = multiprocessing.get_context("spawn")
+    tensors, wanted, seen = context.Queue(), context.Queue(), context.Queue()
+    process = context.Process(target=receiver, args=(tensors, wanted, seen))
+    process.start()
+    tensors.put(sent)
+    for step in range(3):
+        seeds = [step, step + 10, step + 20]
+        for tensor, seed in zip(sent, seeds):
+            write(tensor, seed)
+        torch.cuda.synchronize()
+        wanted.put(seeds)
+        expect(seen.get(timeout=100) == [True] * 3, "the receiver sees what the sender has written")
+        before = free()
+        amem.pause("weights")
+        expect(free() > before, "the memory leaves, although another process has it")
+        amem.resume("weights")
+        wanted.put(seeds)
+        expect(seen.get(timeout=100) == [True] * 3, "the receiver sees it after the resume")
+    wanted.put(None)
+    process.join(100)
     sys.exit(process.exitcode)
 """)
     simulated.script(program)
