@@ -17,6 +17,7 @@ _OF_C = (*BEGIN, "_cuda_endAllocateToPool", "_cuda_hasPrimaryContext", "_cuda_re
 _OF_CUDA = ("_lazy_call", "_maybe_exchange_device")
 # Not public either, and replaced. Without them torch.cuda.empty_cache() leaves up to 64 MiB of free memory for each tag.
 EMPTY_CACHE = ("_cuda_emptyCache", "_accelerator_emptyCache")
+OF_HANDLES = (BEGIN[0], "_cuda_endAllocateToPool")  # with the id of a pool
 
 
 def torch_module() -> Any:

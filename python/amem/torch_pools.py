@@ -6,6 +6,7 @@ has. A pool ends with its region: what is left of it is free when its tensors ar
 
 import contextlib
 import ctypes
+import functools
 import threading
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -13,7 +14,7 @@ from . import torch_order
 from .calls import Int, call
 from .errors import AmemError
 from .library import state_of
-from .torch_checks import EMPTY_CACHE
+from .torch_checks import EMPTY_CACHE, OF_HANDLES
 
 _KEPT_BYTES = 64 << 20  # A pool with more is not used again.
 _ALLOCATORS = 64  # amemSetPool()
@@ -29,7 +30,7 @@ class Owner(NamedTuple):
 
 class Pool:
     def __init__(self, torch: Any, owner: Owner) -> None:
-        _watch_empty_cache(torch)
+        _watch(torch)
         allocator = () if owner.tag is None else (_allocator(torch, owner.tag, owner.kind),)
         current = torch.cuda.current_device()
         try:
@@ -62,6 +63,7 @@ _mutex = threading.RLock()  # a region may end in a finalizer
 _allocators: Dict[Tuple[str, int], Any] = {}  # of a tag and kind
 _unused: List[Pool] = []  # of no open region and no graph: for the next region, or ended and with memory
 _graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
+_captured: Dict[Any, Any] = {}  # by handle: the id of the pool into which a graph is being captured
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
 _taken: Dict[Owner, int] = {}  # bytes of the largest pool of a region
 
@@ -118,20 +120,26 @@ def unused_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: T
     return found
 
 
-def _watch_empty_cache(torch: Any) -> None:
-    """torch.cuda.empty_cache() returns the memory of unused pools too."""
-    for name in EMPTY_CACHE:
-        original = getattr(torch._C, name, None)
-        if original is None or hasattr(original, "amem"):
-            continue
+@functools.lru_cache(maxsize=None)
+def _watch(torch: Any) -> None:
+    """torch.cuda.empty_cache() returns the memory of unused pools too. During a capture into a pool of amem, the handle of the
+    program means this pool: SGLang stops and continues to allocate to its handle around its symmetric memory."""
 
-        def empty(original: Callable[[], None] = original) -> None:
+    def emptying(original: Callable[[], None]) -> Callable[[], None]:
+        def empty() -> None:
             unused_segments(torch)
             original()
             unused_segments(torch)
 
-        vars(empty)["amem"] = True
-        setattr(torch._C, name, empty)
+        return empty
+
+    def to_captured(original: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
+        return lambda device, pool: original(device, _captured.get(pool, pool))
+
+    for replacing, names in (emptying, EMPTY_CACHE), (to_captured, OF_HANDLES):
+        for name in names:
+            if hasattr(torch._C, name):
+                setattr(torch._C, name, replacing(getattr(torch._C, name)))
 
 
 def _free_bytes(segments: List[Any]) -> int:
@@ -195,8 +203,10 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
         found = _graph_pools.get((owner, handle)) if _is_active(owner) else None
         pool = found or Pool(torch, owner)
         _graph_pools[owner, handle or pool.id] = _graph_pools[owner, pool.id] = pool
+    _captured[handle] = pool.id
     try:
         yield pool.id
     finally:
+        _captured.pop(handle, None)
         if found is None:
             pool.end(torch)  # with its graphs

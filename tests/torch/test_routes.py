@@ -194,6 +194,32 @@ expect(tag_bytes()["cuda_graph"] == 20 * MIB, "the handle can be used again")
 """)
 
 
+def test_graph_whose_handle_is_left_and_entered_again(simulated: SimulatedTorch) -> None:
+    """As SGLang and vLLM do around symmetric memory, with the handle that the program knows."""
+    simulated.run(TAGGED + """
+handle, own, graph = torch.cuda.graph_pool_handle(), torch.cuda.MemPool(), torch.cuda.CUDAGraph()
+with amem.cuda_graph(graph, pool=handle):
+    before = of(30 * MIB)
+    torch._C._cuda_endAllocateToPool(0, handle)
+    torch._C._cuda_beginAllocateCurrentThreadToPool(0, own.id)
+    symmetric = of(40 * MIB)
+    torch._C._cuda_endAllocateToPool(0, own.id)
+    torch._C._cuda_releasePool(0, own.id)
+    torch._C._cuda_beginAllocateCurrentThreadToPool(0, handle)
+    after = of(50 * MIB)
+expect(tag_bytes() == {"cuda_graph": 80 * MIB}, f"the graph's memory has the tag, that of the program's pool not: {tag_bytes()}")
+write(after, 1), write(symmetric, 2)
+amem.pause("cuda_graph")
+expect(holds(symmetric, 2), "the program's pool stays")
+amem.resume("cuda_graph")
+expect(holds(after, 1), "the graph's memory is back")
+torch._C._cuda_beginAllocateCurrentThreadToPool(0, handle)
+of(MIB)
+torch._C._cuda_endAllocateToPool(0, handle)
+expect(tag_bytes() == {"cuda_graph": 80 * MIB} and is_ordinary(), f"outside the capture the handle is the program's: {tag_bytes()}")
+""")
+
+
 ENDS = """
 import asyncio, ctypes
 first = of(MIB)
