@@ -59,7 +59,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
   if (of_tag.is_paused && answer->paused_scope.empty())
     if (Client* client = context_.clients.of(backing.tag)) answer->paused_scope = client->scope();
   if (of_tag.is_paused || context_.exiting || !backing.is_here()) {
-    if (of_tag.is_paused) of_tag.notified.insert(importer);
+    if (of_tag.is_paused) of_tag.told.insert(importer);
     return Fetched::Outcome::paused;
   }
   if (item.has_backing) return Fetched::Outcome::noted;
@@ -100,10 +100,7 @@ void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
 void Exports::forget_importer(const InstanceId& importer) {
   MutexLock lock(context_.registry.mutex);
   importer_pids_.erase(importer);
-  for (auto& [tag, of_tag] : tags_) {
-    of_tag.notified.erase(importer);
-    of_tag.bystanders.erase(importer);
-  }
+  for (auto& [tag, of_tag] : tags_) of_tag.told.erase(importer);
   auto& allocations = context_.registry.allocations();
   for (auto next = allocations.begin(); next != allocations.end();) {
     Allocation& allocation = (next++)->second;
@@ -118,14 +115,15 @@ std::set<InstanceId> Exports::importers(const Backing& backing) {
   return all;
 }
 
-std::map<InstanceId, Exports::Importer> Exports::begin_revoke(const Tags& tags) {
-  std::map<InstanceId, Importer> all;
+std::map<InstanceId, Exports::Asked> Exports::begin_revoke(const Tags& tags) {
+  std::map<InstanceId, Asked> all;
   for (auto& [id, backing] : context_.registry.backings()) {
     if (!tags.contains(backing.tag)) continue;
     const bool is_imported = !importers(backing).empty();
     backing.is_staying = is_imported && is_persistent(backing, context_.registry.allocations());
     for (const InstanceId& importer : importers(backing)) {
-      Importer& known = all[importer];
+      Asked& known = all[importer];
+      known.is_importer = true;
       known.name = process_text(importer_pids_[importer]);
       known.tags.insert(backing.tag);
       if (backing.is_staying && known.staying.size() < kMaxStaying) known.staying.push_back(id);
@@ -134,65 +132,95 @@ std::map<InstanceId, Exports::Importer> Exports::begin_revoke(const Tags& tags) 
   return all;
 }
 
-Status Exports::on_revoked(const InstanceId& importer, const Result<Received>& reply) {
+Status Exports::on_revoked(const InstanceId& process, bool is_importer,
+                           const Result<Received>& reply) {
   if (has_ended(reply)) return ok_status();
-  if (!reply.ok()) return reply.error();
+  const std::string may_use = " may use multicast memory of this process: ";
+  if (!reply.ok())
+    return is_importer
+               ? reply.error()
+               : Error{reply.error().kind, 0, "a process" + may_use + reply.error().message};
   const auto& revoked = std::get<Revoked>(reply.value().message);
   if (!revoked.revoked)
-    return Error{
-        ErrorKind::peer, 0,
-        process_text(reply.value().pid) + " cannot revoke its mappings: " + revoked.reason};
-  if (!revoked.scope.empty()) context_.peer_table.members.note(importer, revoked.scope);
+    return Error{ErrorKind::peer, 0,
+                 process_text(reply.value().pid) +
+                     (is_importer ? " cannot revoke its mappings: " : may_use) + revoked.reason};
+  if (is_importer && !revoked.scope.empty())
+    context_.peer_table.members.note(process, revoked.scope);
   return ok_status();
 }
 
-Tags Exports::bound_to_multicast(const Tags& tags) {
-  Tags bound;
-  for (const auto& [id, backing] : context_.registry.backings())
-    if (tags.contains(backing.tag) && !backing.multicast_binds.empty()) bound.insert(backing.tag);
-  return bound;
+bool Exports::is_bound_to_multicast(const Tags& tags) {
+  return std::ranges::any_of(context_.registry.backings(), [&](const auto& entry) {
+    return tags.contains(entry.second.tag) && !entry.second.multicast_binds.empty();
+  });
 }
 
-Status Exports::revoke(const Tags& tags, Deadline deadline) {
-  // The importer's deadline is earlier, so that its error arrives before this one gives up.
-  Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {}, {}};
-  for (Client* client : context_.clients.of(tags)) {
-    const Scope scope = client->scope();
-    request.scope.insert(request.scope.end(), scope.begin(), scope.end());
-  }
-  if (!request.scope.empty()) context_.peer_table.members.forget(request.scope);
-  if (request.scope.size() > kMaxScope)
-    return make_error(ErrorKind::unsupported, 0,
-                      "this process has %zu communicators, and other processes can be notified of "
-                      "%zu at most: destroy those that are not used",
-                      request.scope.size(), kMaxScope);
-  std::map<InstanceId, Importer> asked;
-  Tags bound;
+Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline deadline,
+                             const std::shared_ptr<Replies>& replies) {
+  PeerService* const peers = context_.peers.load();
+  Result<std::set<InstanceId>> processes = std::set<InstanceId>();
+  if (!scope.empty()) context_.peer_table.members.forget(scope);
+  if (!scope.empty() && peers != nullptr) processes = instances_of_this_user();
+  std::map<InstanceId, Asked> asked;
+  bool is_bound = false;
   {
     MutexLock lock(context_.registry.mutex);
     asked = begin_revoke(tags);
-    bound = bound_to_multicast(tags);
+    is_bound = is_bound_to_multicast(tags);
+    if (processes.ok())
+      for (const InstanceId& process : processes.value())
+        if (process != context_.self) asked[process];
+    for (auto& [process, known] : asked) {
+      if (!scope.empty()) known.tags = tags;
+      for (const Tag& tag : known.tags) tags_[tag].told.insert(process);
+    }
     for (const Tag& tag : tags) tags_[tag].is_paused = true;
-    for (const auto& [importer, known] : asked)
-      for (const Tag& tag : known.tags) tags_[tag].notified.insert(importer);
   }
-  auto replies = std::make_shared<Replies>();
-  for (auto& [importer, known] : asked) {
-    request.staying = std::move(known.staying);
+  if (!processes.ok()) {
+    const Error error =
+        make_error(processes.error().kind, 0,
+                   "members of this process' scope cannot be notified that it pauses: %s",
+                   processes.error().message.c_str());
+    if (is_bound) return error;
+    AMEM_LOG(warn, -1, "%s", error.message.c_str());
+  }
+  constexpr int kMomentMs = 200;  // for a bystander that uses no memory of this process
+  const int left_ms = deadline.left_ms();
+  for (auto& [process, known] : asked) {
+    const bool is_awaited = known.is_importer || is_bound;
+    // The peer's deadline is earlier, so that its error arrives before this one gives up.
+    const long long quiesce_ms = is_awaited ? std::max(1LL, left_ms * 9LL / 10) : 0;
+    Revoke request{static_cast<uint32_t>(quiesce_ms), {}, scope, std::move(known.staying)};
+    const Deadline until = is_awaited ? deadline : Deadline::after_ms(std::min(kMomentMs, left_ms));
+    const auto on_reply = [this, process = process, is_awaited,
+                           is_importer = known.is_importer](const Result<Received>& reply) {
+      return is_awaited ? on_revoked(process, is_importer, reply) : ok_status();
+    };
     for (auto next = known.tags.begin(); next != known.tags.end();) {
       request.tags.clear();
       while (next != known.tags.end() && request.tags.size() < kMaxTags)
         request.tags.push_back(*next++);
-      const auto on_reply = [this, importer = importer](const Result<Received>& reply) {
-        return on_revoked(importer, reply);
-      };
-      context_.peers.load()->call(importer, request, {}, deadline,
-                                  replies->expect(known.name, on_reply));
+      peers->call(process, request, {}, until, replies->expect(known.name, on_reply));
     }
   }
-  for (const Tag& tag : tags)
-    if (Client* client = context_.clients.of(tag))
-      tell_bystanders(tag, client->scope(), asked, bound.contains(tag), deadline, replies);
+  return ok_status();
+}
+
+Status Exports::revoke(const Tags& tags, Deadline deadline) {
+  const auto replies = std::make_shared<Replies>();
+  for (Client* client : context_.clients.of(tags)) {
+    const Scope scope = client->scope();
+    if (scope.size() > kMaxScope)
+      return make_error(ErrorKind::unsupported, 0,
+                        "this process has %zu communicators, and other processes can be notified "
+                        "of %zu at most: destroy those that are not used",
+                        scope.size(), kMaxScope);
+    Tags owned;
+    for (const Tag& tag : tags)
+      if (client->owns(tag)) owned.insert(tag);
+    AMEM_TRY(send_revokes(owned, scope, deadline, replies));
+  }
   step_point("pause_asked");
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   return replies->wait(deadline,
@@ -254,59 +282,6 @@ Status Exports::reserve_for_resume() {
   Status reserved = reserve_descriptors(shared + 2 * kPartFds * others.size());
   if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
   return reserved;
-}
-
-// --- Bystanders
-
-namespace {
-
-/// The maximum wait of a pause for the answer of a bystander that uses no memory of this process.
-constexpr int kMomentMs = 200;
-
-Status on_quiesced(const Result<Received>& reply) {
-  if (has_ended(reply)) return ok_status();
-  if (!reply.ok())
-    return Error{reply.error().kind, 0,
-                 "a process may use multicast memory of this process: " + reply.error().message};
-  const auto& answer = std::get<PauseNoticeReply>(reply.value().message);
-  if (answer.quiesced) return ok_status();
-  return Error{ErrorKind::peer, 0,
-               process_text(reply.value().pid) +
-                   " may use multicast memory of this process: " + answer.reason};
-}
-
-}  // namespace
-
-void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
-                              const std::map<InstanceId, Importer>& importers, bool bound,
-                              Deadline deadline, const std::shared_ptr<Replies>& replies) {
-  PeerService* const peers = context_.peers.load();
-  if (peers == nullptr || scope.empty()) return;
-  const Result<std::set<InstanceId>> processes = instances_of_this_user();
-  if (!processes.ok()) {
-    const Error error =
-        make_error(processes.error().kind, 0,
-                   "members of this process' scope cannot be notified that it pauses: %s",
-                   processes.error().message.c_str());
-    AMEM_LOG(warn, -1, "%s", error.message.c_str());
-    if (!bound) return;
-    replies->expect("");
-    return replies->settle("", error);
-  }
-  MutexLock lock(context_.registry.mutex);
-  // A bystander that is asked to quiesce has an earlier deadline, as that of a revoke.
-  const int left_ms = deadline.left_ms();
-  const auto quiesce_ms = static_cast<uint32_t>(bound ? std::max(1LL, left_ms * 9LL / 10) : 0);
-  const Deadline until = bound ? deadline : Deadline::after_ms(std::min(kMomentMs, left_ms));
-  for (const InstanceId& process : processes.value()) {
-    if (process == context_.self) continue;
-    if (importers.contains(process) && importers.at(process).tags.contains(tag)) continue;
-    tags_[tag].bystanders.insert(process);
-    peers->call(process, PauseNotice{tag, scope, quiesce_ms}, {}, until,
-                replies->expect("", [bound](const Result<Received>& reply) {
-                  return bound ? on_quiesced(reply) : ok_status();
-                }));
-  }
 }
 
 // --- IPC handles, which have no room for a token

@@ -45,8 +45,16 @@ class Exports {
   Status reserve_for_resume();
 
   /// The memory with these tags is about to be released, except persistent memory: sends a revoke
-  /// to its importers, notifies the bystanders, and waits until all importers have unmapped it.
-  /// After an error some importers have unmapped it: call restore().
+  /// to its importers and to bystanders, and waits until all importers have unmapped it. After an
+  /// error some importers have unmapped it: call restore().
+  ///
+  /// Bystanders share the scope but import no memory of this process. They have nothing to unmap,
+  /// but their new work in this scope must wait; otherwise it would wait on the GPU for a paused
+  /// process. They are not known, so the scope is sent to every amem process of this user on this
+  /// host. A process that shares nothing of it ignores it. The wait for a bystander is short,
+  /// because a process that does not answer may share nothing: work that is launched before the
+  /// message arrives waits on the GPU, as without amem. If memory is bound to multicast objects,
+  /// bystanders may use it: the wait is for the end of their work.
   Status revoke(const Tags& tags, Deadline deadline);
 
   /// The memory with these tags is filled again: sends descriptors to every importer, which maps
@@ -72,11 +80,9 @@ class Exports {
   /// larger parts are not faster.
   static constexpr size_t kPartFds = 16;
   struct OfTag {
-    bool is_paused = false;  ///< from revoke() to restore()
-    uint64_t restores = 0;   ///< number of restores; an earlier one sends nothing more
-    /// The processes that were notified of the pause and must be notified of the resume: importers,
-    /// for whose replies a resume waits, and bystanders.
-    std::set<InstanceId> notified{}, bystanders{};
+    bool is_paused = false;       ///< from revoke() to restore()
+    uint64_t restores = 0;        ///< number of restores; an earlier one sends nothing more
+    std::set<InstanceId> told{};  ///< of the pause; to be told of the resume
   };
   /// Sends the next part of a restore to an importer.
   void send_part(const std::shared_ptr<PendingRestore>& to) AMEM_REQUIRES(context_.registry.mutex);
@@ -84,36 +90,28 @@ class Exports {
   void on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why)
       AMEM_REQUIRES(context_.registry.mutex);
   bool is_current(const PendingRestore& to) AMEM_REQUIRES(context_.registry.mutex);
-  struct Importer {
-    std::string name;                ///< for messages
-    std::vector<BackingId> staying;  ///< backings that it keeps; at most kMaxStaying
-    Tags tags{};                     ///< of what it imports
+  /// A process to which a revoke is sent.
+  struct Asked {
+    Tags tags{};
+    bool is_importer = false;
+    std::string name{};                ///< of an importer, for messages
+    std::vector<BackingId> staying{};  ///< backings that it keeps; at most kMaxStaying
   };
-  /// The importers to send a revoke to. Sets Backing::is_staying of what they keep.
-  std::map<InstanceId, Importer> begin_revoke(const Tags& tags)
-      AMEM_REQUIRES(context_.registry.mutex);
+  /// The importers of memory with these tags. Sets Backing::is_staying of what they keep.
+  std::map<InstanceId, Asked> begin_revoke(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
+  /// revoke() for the tags of one client.
+  Status send_revokes(const Tags& tags, const Scope& scope, Deadline deadline,
+                      const std::shared_ptr<Replies>& replies);
   std::set<InstanceId> importers(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
-  Status on_revoked(const InstanceId& importer, const Result<Received>& reply);
+  Status on_revoked(const InstanceId& process, bool is_importer, const Result<Received>& reply);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
   void restore(const Tag& tag, Deadline deadline, const std::shared_ptr<Replies>& replies)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// Bystanders share this scope but import no memory of this process. They have nothing to unmap,
-  /// but their new work in this scope must wait; otherwise it would wait on the GPU for a paused
-  /// process.
-  ///
-  /// They are not known, so the scope is sent to every amem process of this user on this host that
-  /// is not an importer. A process that shares nothing of it ignores it. `replies` receives their
-  /// answers. The wait is short, because a process that does not answer may share nothing: work
-  /// that is launched before the message arrives waits on the GPU, as without amem. If memory is
-  /// `bound` to multicast objects, bystanders may use it: the wait is for the end of their work.
-  void tell_bystanders(const Tag& tag, const Scope& scope,
-                       const std::map<InstanceId, Importer>& importers, bool bound,
-                       Deadline deadline, const std::shared_ptr<Replies>& replies);
-  /// Of these tags, those with memory that the pause unbinds.
-  Tags bound_to_multicast(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
+  /// Whether the pause unbinds memory with these tags.
+  bool is_bound_to_multicast(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;

@@ -95,11 +95,11 @@ TEST_F(FetchWaitTest, OfAnIpcHandleNamesTheOwner) {
 // could not release: its pause fails, and it stays paused.
 TEST_F(ImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
   client_.is_busy = true;
-  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
+  EXPECT_TRUE(tell(Revoke{10000, {""}, {kShared}, {}}).ok());
   EXPECT_TRUE(is_open()) << "the owner was not paused before";
 
-  EXPECT_TRUE(tell(PauseNotice{"", {}}).ok());
-  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
+  EXPECT_TRUE(tell(Revoke{0, {""}, {kShared}, {}}).ok());
+  EXPECT_TRUE(tell(Revoke{10000, {""}, {kShared}, {}}).ok());
   EXPECT_FALSE(is_open());
 
   EXPECT_TRUE(tell(Restore{"", {}, true}).ok());
@@ -115,7 +115,7 @@ class LateRestoreTest : public ImportTest {
   }
   void hold_the_worker() {
     client_.holds = true;
-    send(Revoke{10000, {"other"}, {}, {}});
+    send(Revoke{10000, {"other"}, {kShared}, {}});
     ASSERT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
   }
 };
@@ -124,7 +124,7 @@ class LateRestoreTest : public ImportTest {
 TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGate) {
   hold_the_worker();
   send(Restore{"", {}, true});
-  send(PauseNotice{"", {}});
+  send(Revoke{0, {""}, {}, {}});
   ASSERT_TRUE(eventually([this] { return !is_open(); }));
 
   client_.holds = false;
@@ -143,7 +143,7 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
 
   client_.holds = false;
 
-  ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind the restore";
+  ASSERT_TRUE(tell(Revoke{10000, {"other"}, {kShared}, {}}).ok()) << "behind the restore";
   EXPECT_EQ(state(), BackingState::revoked);
 }
 

@@ -23,33 +23,6 @@ void Imports::reopen(const InstanceId& owner, const PeerTable::Notices& since) {
       client->reopen_for_peer();
 }
 
-void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
-                              const PauseNotice& notice) {
-  bool is_shared = false;
-  {
-    MutexLock lock(context_.registry.mutex);
-    // Also sent to processes of other jobs of this user.
-    if (Client* const client = context_.clients.of(notice.tag)) {
-      const Scope ours = client->scope();
-      is_shared = std::any_of(ours.begin(), ours.end(),
-                              [&](const ScopeId& id) { return contains(notice.scope, id); });
-    }
-    context_.peer_table.pause(owner.instance, {notice.tag}, paused_text(owner.pid), notice.scope,
-                              is_shared);
-  }
-  const auto reply = [this, owner, request_id](const Status& quiesced) {
-    PauseNoticeReply answer{quiesced.ok(), quiesced.ok() ? "" : quiesced.error().message};
-    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
-  };
-  if (!is_shared || notice.quiesce_ms == 0) return reply(ok_status());
-  const Deadline deadline = Deadline::after_ms(notice.quiesce_ms);
-  workers_.post(owner.instance, [this, notice, deadline, reply] {
-    if (context_.exiting) return;
-    const Status quiesced = quiesce({notice.tag}, notice.scope, deadline);
-    if (quiesced.ok() || !context_.exiting) reply(quiesced);
-  });
-}
-
 Status Imports::quiesce(const Tags& tags, const Scope& scope, Deadline deadline) {
   std::vector<int> devices;
   {
@@ -70,35 +43,42 @@ void Imports::on_resume_request(const ResumeRequest& request) {
 
 Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
                                   const PeerTable::Notices& notices, Deadline deadline) {
-  const Tags tags(request.tags.begin(), request.tags.end());
   bool untouched = true;
   const Status status = unmap_imports(owner.instance, request, deadline, &untouched);
-  Revoked answer{status.ok(), {}};
-  if (status.ok()) {
-    for (Client* client : context_.clients.of(tags)) {
-      const Scope own = client->scope();
-      answer.scope.insert(answer.scope.end(), own.begin(), own.end());
-    }
-    if (answer.scope.size() > kMaxScope) answer.scope.clear();
-    return answer;
-  }
-  answer.reason = status.error().message;
+  if (status.ok()) return {true, {}, scope_of(request.tags)};
   // The owner's pause has failed, and it restores what was unmapped.
   MutexLock lock(context_.registry.mutex);
   if (untouched && !context_.exiting) reopen(owner.instance, notices);
-  return answer;
+  return {false, status.error().message};
+}
+
+Scope Imports::scope_of(const std::vector<Tag>& tags) {
+  Scope scope;
+  for (Client* client : context_.clients.of(Tags(tags.begin(), tags.end())))
+    std::ranges::copy(client->scope(), std::back_inserter(scope));
+  if (scope.size() > kMaxScope) scope.clear();
+  return scope;
 }
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
+  const Tags tags(request.tags.begin(), request.tags.end());
   PeerTable::Notices notices;
+  // Also sent to processes of other jobs of this user.
+  bool shares = false;
+  Scope ours;
   {
-    const Tags tags(request.tags.begin(), request.tags.end());
     MutexLock lock(context_.registry.mutex);
+    ours = scope_of(request.tags);
+    shares =
+        !imports_of(owner.instance, &tags).empty() ||
+        std::ranges::any_of(ours, [&](const ScopeId& id) { return contains(request.scope, id); });
     notices = context_.peer_table.pause(owner.instance, tags, paused_text(owner.pid), request.scope,
-                                        true);
+                                        shares);
     import_ends_.notify_all();
   }
+  if (!shares || request.timeout_ms == 0)
+    return context_.peers.load()->reply(owner.instance, request_id, Revoked{true, {}, ours}, {});
   workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
                                  notices = std::move(notices)] {
     if (context_.exiting) return;

@@ -42,7 +42,6 @@ class Imports {
   /// Exchange::wake_imports().
   void wake();
 
-  void on_pause_notice(const PeerInfo& owner, uint64_t request_id, const PauseNotice& notice);
   void on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request);
   void on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
                   std::vector<UniqueFd> fds);
@@ -91,6 +90,8 @@ class Imports {
   /// Unmaps the imports of the request, and returns the reply to it.
   Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request,
                            const PeerTable::Notices& notices, Deadline deadline);
+  /// What this process shares with others, of the clients of these tags, as a message may name it.
+  Scope scope_of(const std::vector<Tag>& tags);
   Status check_not_registered(const InstanceId& owner, const Tags& tags,
                               const std::set<BackingId>& staying)
       AMEM_REQUIRES(context_.registry.mutex);

@@ -40,7 +40,7 @@ TEST_F(ImportOfAPausedOwnerTest, RefusesARevoke) {
 TEST_F(ImportOfAPausedOwnerTest, RefusesARevokeThatHasArrivedBefore) {
   client_.holds = true;
   auto revoked = std::async(std::launch::async, [this] {
-    return tell(Revoke{10000, {""}, {}, {}});
+    return tell(Revoke{10000, {""}, {kShared}, {}});
   });
   EXPECT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
 
@@ -92,7 +92,7 @@ TEST_F(ImportOfAPausedOwnerTest, EndsIfTheClientGivesItUp) {
 }
 
 TEST_F(ImportOfAPausedOwnerTest, WaitsIfTheRevokeHasEnded) {
-  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
+  EXPECT_TRUE(tell(Revoke{10000, {""}, {kShared}, {}}).ok());
   auto imported = import();
   EXPECT_FALSE(is_done(imported)) << "the owner is paused";
 

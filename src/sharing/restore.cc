@@ -39,7 +39,7 @@ void Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
     if (backing == nullptr || !backing->is_here()) continue;
     Result<UniqueFd> fd = export_fd(*backing);
     if (!fd.ok()) {
-      tags_[to->tag].notified.insert(to->importer);
+      tags_[to->tag].told.insert(to->importer);
       return to->settle(make_error(ErrorKind::peer, 0, "cannot export memory for an importer: %s",
                                    fd.error().message.c_str()));
     }
@@ -67,7 +67,7 @@ void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Er
   const bool is_slow = why.kind == ErrorKind::timeout && !to->is_bystander();
   const bool is_awaited = to->replies != nullptr;
   if (!to->is_bystander()) {
-    tags_[to->tag].notified.insert(to->importer);
+    tags_[to->tag].told.insert(to->importer);
     to->settle(why);
   }
   // The gates of an importer open with the last part. The part is therefore sent again, to an
@@ -106,25 +106,24 @@ void Exports::restore(const Tag& tag, Deadline deadline, const std::shared_ptr<R
   OfTag& of_tag = tags_[tag];
   of_tag.is_paused = false;
   ++of_tag.restores;
-  std::map<InstanceId, std::vector<BackingId>> due;
-  for (const InstanceId& importer : std::exchange(of_tag.notified, {})) due[importer];
+  std::map<InstanceId, std::vector<BackingId>> importing;
   for (auto& [id, backing] : context_.registry.backings()) {
     if (backing.tag != tag) continue;
     backing.is_staying = false;
     for (const InstanceId& importer : importers(backing)) {
-      std::vector<BackingId>& backings = due[importer];
+      std::vector<BackingId>& backings = importing[importer];
       if (backing.is_here()) backings.push_back(id);
     }
   }
-  for (auto& [importer, backings] : due) {
-    of_tag.bystanders.erase(importer);
+  for (auto& [importer, backings] : importing) {
+    of_tag.told.erase(importer);
     const std::string name = process_text(importer_pids_[importer]);
     replies->expect(name);
     send_part(std::make_shared<PendingRestore>(PendingRestore{
         tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
   }
   const Deadline notified_by = Deadline::after_ms(context_.timeout_ms);
-  for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
+  for (const InstanceId& process : std::exchange(of_tag.told, {}))
     send_part(std::make_shared<PendingRestore>(
         PendingRestore{tag, process, notified_by, of_tag.restores, nullptr, {}}));
 }

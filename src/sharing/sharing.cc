@@ -103,8 +103,6 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     imports_.on_restore(from, request_id, std::move(*back), std::move(received.fds));
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
-  } else if (const auto* paused = std::get_if<PauseNotice>(&message)) {
-    imports_.on_pause_notice(from, request_id, *paused);
   } else if (const auto* resume = std::get_if<ResumeRequest>(&message)) {
     imports_.on_resume_request(*resume);
   } else if (const auto* host = std::get_if<HostMemoryQuery>(&message)) {

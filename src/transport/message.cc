@@ -62,15 +62,6 @@ void walk(FieldStream& stream, Restored& m) {
   stream.sentence(m.reason, kMaxReasonBytes);
 }
 void walk(FieldStream& stream, Drop& m) { stream.list(m.allocations, kMaxDrops); }
-void walk(FieldStream& stream, PauseNotice& m) {
-  stream.fields(m.tag);
-  stream.list(m.scope, kMaxScope);
-  stream.fields(m.quiesce_ms);
-}
-void walk(FieldStream& stream, PauseNoticeReply& m) {
-  stream.fields(m.quiesced);
-  stream.sentence(m.reason, kMaxReasonBytes);
-}
 void walk(FieldStream& stream, TokenQuery& m) { stream.fields(m.allocation, m.nonce); }
 void walk(FieldStream& stream, TokenReply& m) { stream.fields(m.known); }
 void walk(FieldStream& stream, ResumeRequest& m) { stream.fields(m.tag); }
@@ -97,15 +88,22 @@ struct TypeRow {
 };
 
 constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
-    {"Hello", Role::greeting},        {"Fetch", Role::request},
-    {"Fetched", Role::reply},         {"Revoke", Role::request},
-    {"Revoked", Role::reply},         {"Restore", Role::request},
-    {"Restored", Role::reply},        {"Drop", Role::notice},
-    {"StatusQuery", Role::request},   {"StatusReply", Role::reply},
-    {"PauseNotice", Role::request},   {"PauseNoticeReply", Role::reply},
-    {"TokenQuery", Role::request},    {"TokenReply", Role::reply},
-    {"ResumeRequest", Role::notice},  {"HostMemoryQuery", Role::request},
-    {"HostMemoryOffer", Role::reply}, {"Control", Role::request},
+    {"Hello", Role::greeting},
+    {"Fetch", Role::request},
+    {"Fetched", Role::reply},
+    {"Revoke", Role::request},
+    {"Revoked", Role::reply},
+    {"Restore", Role::request},
+    {"Restored", Role::reply},
+    {"Drop", Role::notice},
+    {"StatusQuery", Role::request},
+    {"StatusReply", Role::reply},
+    {"TokenQuery", Role::request},
+    {"TokenReply", Role::reply},
+    {"ResumeRequest", Role::notice},
+    {"HostMemoryQuery", Role::request},
+    {"HostMemoryOffer", Role::reply},
+    {"Control", Role::request},
     {"ControlReply", Role::reply},
 }};
 

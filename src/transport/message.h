@@ -64,10 +64,12 @@ struct Fetched {
   std::string reason;
 };
 
-/// Owner to importer: requests that the imports with these tags are unmapped and released. At most
-/// kMaxTags, kMaxScope, kMaxStaying.
+/// Owner to importers, and to processes that may share its scope: these tags are paused until their
+/// last Restore, and new work that shares the scope waits. Within the time, the receiver also waits
+/// for the end of such work, and unmaps and releases its imports with these tags. At most kMaxTags,
+/// kMaxScope, kMaxStaying.
 struct Revoke {
-  uint32_t timeout_ms = 0;
+  uint32_t timeout_ms = 0;  ///< 0: replies at once
   std::vector<Tag> tags;
   std::vector<ScopeId> scope;
   std::vector<uint64_t> staying{};  ///< backings that the importer keeps, ids as in tokens
@@ -77,7 +79,7 @@ struct Revoke {
 struct Revoked {
   bool revoked = false;
   std::string reason;
-  /// The importer's own scope, if revoked. At most kMaxScope.
+  /// The sender's own scope, if revoked. At most kMaxScope.
   std::vector<ScopeId> scope{};
 };
 
@@ -98,22 +100,6 @@ struct Restored {
 /// Importer to owner, without a reply: these allocations are no longer imported. At most kMaxDrops.
 struct Drop {
   std::vector<AllocationId> allocations;
-};
-
-/// To processes that share this scope but import no memory of the sender: the tag is paused until
-/// its last Restore. At most kMaxScope.
-struct PauseNotice {
-  Tag tag{};
-  std::vector<ScopeId> scope;
-  /// If not 0, the reply comes when work that shares the scope has ended, within this time: it may
-  /// use memory of the sender through multicast objects.
-  uint32_t quiesce_ms = 0;
-};
-
-/// Reply to PauseNotice; `reason` if work has not ended.
-struct PauseNoticeReply {
-  bool quiesced = true;
-  std::string reason{};
 };
 
 /// The `amem` command asks for the status of a process.
@@ -182,10 +168,9 @@ struct ControlReply {
 };
 
 /// The order is the wire's: a message's type byte is its index plus one.
-using Message =
-    std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop, StatusQuery,
-                 StatusReply, PauseNotice, PauseNoticeReply, TokenQuery, TokenReply, ResumeRequest,
-                 HostMemoryQuery, HostMemoryOffer, Control, ControlReply>;
+using Message = std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop,
+                             StatusQuery, StatusReply, TokenQuery, TokenReply, ResumeRequest,
+                             HostMemoryQuery, HostMemoryOffer, Control, ControlReply>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

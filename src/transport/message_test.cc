@@ -158,10 +158,6 @@ const std::vector<Limited>& all_limited() {
        }},
       {kMaxDrops, 12, 8, [](size_t n) { return Drop{std::vector<AllocationId>(n)}; }},
       {kMaxJsonBytes, 12, 1, [](size_t n) { return StatusReply{std::string(n, ' ')}; }},
-      {kMaxScope, 14, 16,
-       [](size_t n) {
-         return PauseNotice{"", std::vector<ScopeId>(n)};
-       }},
       {kMaxTagBytes, 12, 1, [](size_t n) { return ResumeRequest{Tag(n, 'a')}; }},
       {kMaxTags, 33, 3,
        [](size_t n) {
@@ -243,7 +239,7 @@ TEST(Message, FdsFollowFromTheContent) {
   const auto samples = message_samples();
   std::vector<size_t> fds;
   for (const MessageSample& sample : samples) fds.push_back(fds_of(sample.message));
-  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0}));
+  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0}));
 }
 
 TEST(Message, EachRequestHasOneTypeOfReply) {

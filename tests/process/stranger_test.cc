@@ -90,8 +90,8 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
   std::vector<std::unique_ptr<RawPeer>> members;
   for (int rank : {0, 1}) {
     members.push_back(peer_of(job[rank]));
-    members.back()->send(1, PauseNotice{"nccl", communicators});
-    EXPECT_TRUE(next_of<PauseNoticeReply>(*members.back()));
+    members.back()->send(1, Revoke{0, {"nccl"}, communicators});
+    EXPECT_TRUE(next_of<Revoked>(*members.back()));
   }
 
   for (int rank : {0, 1}) job[rank].order("all_reduce world 17");

@@ -26,6 +26,9 @@ inline std::vector<UniqueFd> descriptor() {
 
 inline constexpr long kLongerThanNotice = kNoticeMs + 500;
 
+/// What this process shares with the owner, also before it imports anything.
+inline constexpr ScopeId kShared{{1, 2}};
+
 /// A revoke waits in quiesce_for_peer() while `holds`, and is refused if an import waits.
 class GateClient : public IdleClient {
  public:
@@ -38,6 +41,7 @@ class GateClient : public IdleClient {
     return ok_status();
   }
   void reopen_for_peer() override { ++reopened; }
+  Scope scope() override { return {kShared}; }
   bool import_waits() {
     MutexLock lock(peers_.mutex);
     const std::string owner = peers_.awaited_owner();

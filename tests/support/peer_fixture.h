@@ -74,7 +74,7 @@ class Recorder : public PeerHandler {
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
     {
       MutexLock lock(mutex_);
-      if (is_notice_to_all(received.message) && !known_.contains(from.instance)) {
+      if (is_told_to_all(from, received.message) && !known_.contains(from.instance)) {
         other_jobs_.insert(from.instance);
         return;
       }
@@ -111,9 +111,11 @@ class Recorder : public PeerHandler {
 
  private:
   /// What a job tells every process of this user when it pauses and resumes: other tests run.
-  static bool is_notice_to_all(const Message& message) {
+  static bool is_told_to_all(const PeerInfo& from, const Message& message) {
+    const auto* revoke = std::get_if<Revoke>(&message);
     const auto* back = std::get_if<Restore>(&message);
-    return std::holds_alternative<PauseNotice>(message) ||
+    return (revoke != nullptr && !revoke->scope.empty() &&
+            (revoke->timeout_ms == 0 || from.pid != getpid())) ||
            (back != nullptr && back->backings.empty());
   }
 

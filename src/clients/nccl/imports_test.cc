@@ -81,7 +81,7 @@ class ImportsTest : public SharingTest {
 
   CallGate& gate() { return nccl_.gate; }
   Imports& imports() { return sharing_->imports(); }
-  void away() { imports().on_pause_notice(owner_, 0, PauseNotice{kNcclTag, {kWorld}}); }
+  void away() { imports().on_revoke(owner_, 0, Revoke{0, {kNcclTag}, {kWorld}}); }
   void revoked() { imports().on_revoke(owner_, 0, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}}); }
   void map_and_revoke() {
     set_state(BackingState::mapped);
