@@ -196,7 +196,7 @@ SessionState Session::take_back(TagStates::Running& running, const Tags& tags, l
   if (taken.ok())
     taken = executor_.move_in(
         back, std::bind_front(&RoomWait::wait_for_room, &no_wait), [] {}, deadline, &report);
-  if (taken.ok()) taken = sharing_.imports().fetch(back.imports, deadline);
+  if (taken.ok()) taken = sharing_.imports().fetch(back.imports, BackingState::dropped, deadline);
   if (!taken.ok()) {
     error->message +=
         "; and its memory could not be restored (" + taken.error().message + "), so " +
@@ -319,7 +319,7 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
     const NvtxRange range("resume: create and copy");
     const auto share = [&] {  // while it is being filled
       exported = sharing_.exports().export_imported(tags);
-      fetched = sharing_.imports().fetch(plan.imports, deadline);
+      fetched = sharing_.imports().fetch(plan.imports, BackingState::dropped, deadline);
       step_point("resume_shared");
     };
     running.run_beside_others();

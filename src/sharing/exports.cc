@@ -278,8 +278,8 @@ Status Exports::reserve_for_resume() {
       others.merge(sharers);
     }
   }
-  // One part to each importer and one from each owner may be in flight.
-  Status reserved = reserve_descriptors(shared + 2 * kPartFds * others.size());
+  // What each importer fetches at once, and what is fetched from each owner, may be in flight.
+  Status reserved = reserve_descriptors(shared + 2 * kRestoredAtOnce * others.size());
   if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
   return reserved;
 }

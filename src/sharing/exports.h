@@ -57,8 +57,8 @@ class Exports {
   /// bystanders may use it: the wait is for the end of their work.
   Status revoke(const Tags& tags, Deadline deadline);
 
-  /// The memory with these tags is filled again: sends descriptors to every importer, which maps
-  /// it, and notifies the bystanders; their gates open. Returns the replies of the importers.
+  /// The memory with these tags is filled again: notifies every importer, which fetches and maps
+  /// it, and the bystanders; their gates open. Returns the replies of the importers.
   std::shared_ptr<Replies> restore(const Tags& tags, Deadline deadline);
 
   /// Exports the imported backings with these tags before importers need them. While the result
@@ -76,20 +76,13 @@ class Exports {
   /// none.
   Allocation* find_exported(AllocationId id, uint64_t nonce) AMEM_REQUIRES(context_.registry.mutex);
   struct PendingRestore;
-  /// Descriptors in flight to one importer. Small, because each needs a number in the importer;
-  /// larger parts are not faster.
-  static constexpr size_t kPartFds = 16;
   struct OfTag {
     bool is_paused = false;       ///< from revoke() to restore()
-    uint64_t restores = 0;        ///< number of restores; an earlier one sends nothing more
+    uint64_t restores = 0;        ///< number of restores; an earlier one is not sent again
     std::set<InstanceId> told{};  ///< of the pause; to be told of the resume
   };
-  /// Sends the next part of a restore to an importer.
-  void send_part(const std::shared_ptr<PendingRestore>& to) AMEM_REQUIRES(context_.registry.mutex);
-  void on_part_mapped(const std::shared_ptr<PendingRestore>& to, const Result<Received>& reply);
-  void on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why)
-      AMEM_REQUIRES(context_.registry.mutex);
-  bool is_current(const PendingRestore& to) AMEM_REQUIRES(context_.registry.mutex);
+  void send_restore(const std::shared_ptr<PendingRestore>& to);
+  void on_restored(const std::shared_ptr<PendingRestore>& to, const Result<Received>& reply);
   /// A process to which a revoke is sent.
   struct Asked {
     Tags tags{};

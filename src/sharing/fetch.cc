@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/test_seam.h"
 #include "memory/backing_steps.h"
 #include "sharing/imports.h"
 
@@ -39,26 +40,25 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
 
 Result<DriverHandle> Imports::import(const Token& token) {
   const auto began = Deadline::Clock::now();
-  AllocationId local = 0;
+  Wanted wanted{0, 0, {token.allocation, token.nonce, false}, token.owner_pid};
   bool is_known = false;
-  Fetch::Item item{token.allocation, token.nonce, false};
   {
     MutexLock lock(context_.registry.mutex);
     if (token.owner == context_.self) return import_own(token.allocation, token.nonce);
     Allocation& import = context_.registry.add_import(token);
-    local = import.id;
     const Backing& backing = context_.registry.backing_of(import);
-    importing_.insert(backing.id);
-    item.has_backing = backing.state == mapped;
+    wanted.local = import.id;
+    wanted.backing = backing.id;
+    wanted.item.has_backing = backing.state == mapped;
     // The owner knows it since the first import.
-    is_known = item.has_backing && import.handle_references + import.mappings.size() > 1;
+    is_known = wanted.item.has_backing && import.handle_references + import.mappings.size() > 1;
   }
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   auto replies = std::make_shared<Replies>();
-  if (!is_known) request(token.owner, {{local, item, token.owner_pid}}, deadline, replies);
+  if (!is_known) request(token.owner, {wanted}, deadline, replies);
   Status ready = replies->wait(deadline, kImportWaits);
-  if (ready.ok()) ready = wait_until_usable(token, local, began);
-  return finish_import(local, std::move(ready));
+  if (ready.ok()) ready = wait_until_usable(token, wanted.local, began);
+  return finish_import(wanted.local, std::move(ready));
 }
 
 // The importing call may have passed the gate before the owner's notice, and use the memory at
@@ -121,7 +121,6 @@ Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {
   Allocation* import = context_.registry.find(local);
   if (import == nullptr) return make_error(ErrorKind::peer, 0, "it was released meanwhile");
   Backing& backing = context_.registry.backing_of(*import);
-  importing_.erase(importing_.find(backing.id));
   Status status = map_arrived(backing);
   if (status.ok()) status = std::move(ready);
   if (status.ok() && backing.state == mapped)
@@ -202,9 +201,11 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     const Fetched::Outcome outcome = answer.outcomes[i];
     UniqueFd fd;
     if (outcome == Fetched::Outcome::here) fd = std::move(reply.fds[next_fd++]);
+    // Of a slab, the client may have released this import and not the others.
     const Allocation* import = context_.registry.find(wanted[i].local);
-    if (import == nullptr) continue;
-    Backing& backing = context_.registry.backing_of(*import);
+    Backing* const found = context_.registry.find_backing(wanted[i].backing);
+    if (found == nullptr) continue;
+    Backing& backing = *found;
     if (outcome == Fetched::Outcome::here) {
       arrived_[backing.id] = std::move(fd);
     } else if (outcome == Fetched::Outcome::paused) {
@@ -213,13 +214,14 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     } else if (outcome == Fetched::Outcome::failed) {
       ++failed;
     } else if (outcome == Fetched::Outcome::unknown && backing.allocations.size() > 1 &&
-               import->mappings.empty()) {
+               (import == nullptr || import->mappings.empty())) {
       answer.reason = "it does not know one of them";
       ++failed;
     } else if (outcome == Fetched::Outcome::unknown) {
       backing.state = lost;
     }
   }
+  import_ends_.notify_all();
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
   // waits, and wait_until_usable() holds the ones that are inside.
   context_.peer_table.pause(owner, paused, paused_text(reply.pid), answer.paused_scope, true);
@@ -240,36 +242,41 @@ Status Imports::map_arrived(Backing& backing) {
   return ok_status();
 }
 
-Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline) {
+Status Imports::fetch(const std::vector<BackingId>& backings, BackingState state,
+                      Deadline deadline) {
   std::map<InstanceId, std::vector<Wanted>> by_owner;
+  auto replies = std::make_shared<Replies>();
   {
+    // Until the requests are queued: the release of an allocation that they name is sent later.
     MutexLock lock(context_.registry.mutex);
     for (const BackingId id : backings) {
       const Backing* backing = context_.registry.find_backing(id);
-      if (backing == nullptr || backing->state != dropped) continue;
+      if (backing == nullptr || backing->state != state) continue;
       // The nonce of any of its allocations is sufficient.
       const Allocation& import = *context_.registry.find(backing->allocations.begin()->second);
       by_owner[backing->owner].push_back({import.id,
+                                          id,
                                           {import.origin.allocation, import.origin.nonce, false},
                                           import.origin.owner_pid});
     }
+    for (const auto& [owner, wanted] : by_owner)
+      for (size_t at = 0; at < wanted.size(); at += kMaxFds) {
+        const size_t end = std::min(at + kMaxFds, wanted.size());
+        request(owner,
+                {wanted.begin() + static_cast<ptrdiff_t>(at),
+                 wanted.begin() + static_cast<ptrdiff_t>(end)},
+                deadline, replies);
+      }
   }
-  auto replies = std::make_shared<Replies>();
-  for (const auto& [owner, wanted] : by_owner)
-    for (size_t at = 0; at < wanted.size(); at += kMaxFds) {
-      const size_t end = std::min(at + kMaxFds, wanted.size());
-      request(owner,
-              {wanted.begin() + static_cast<ptrdiff_t>(at),
-               wanted.begin() + static_cast<ptrdiff_t>(end)},
-              deadline, replies);
-    }
   Status status =
       replies->wait(deadline, "a resume waits for processes whose memory this one maps");
   for (const BackingId id : backings) {
     MutexLock lock(context_.registry.mutex);
     Backing* backing = context_.registry.find_backing(id);
-    if (backing == nullptr) continue;
+    // A dropped import is for the resume of this process.
+    if (backing == nullptr || (backing->state == dropped && state != dropped)) continue;
     Status mapped_again = map_arrived(*backing);
+    if (state == revoked) step_point("restore_half_mapped");
     if (!mapped_again.ok() && status.ok()) status = std::move(mapped_again);
   }
   return status;

@@ -86,16 +86,11 @@ TEST_F(FetchTest, WithTheNonceOfTheTokenGetsADescriptor) {
 // It keeps its gate closed until it is told.
 TEST_F(FetchTest, ResumeWaitsForOneThatFetchedWhilePausedAndTellsItAgainAfterAnError) {
   const Tags tags{""};
-  // Maps what comes before the last part.
-  const auto answer_last = [&](const Restored& restored) {
-    for (bool is_last = false; !is_last;) {
-      ASSERT_TRUE(importer_.recorder.wait_seen(1));
-      for (const Recorder::Seen& told : importer_.recorder.take_seen()) {
-        is_last = std::get<Restore>(told.received.message).last;
-        importer_.service->reply(context_.self, told.request_id,
-                                 is_last ? restored : Restored{true, ""}, {});
-      }
-    }
+  const auto answer = [&](const Restored& restored) {
+    ASSERT_TRUE(importer_.recorder.wait_seen(1));
+    const Recorder::Seen told = std::move(importer_.recorder.take_seen().front());
+    ASSERT_TRUE(std::holds_alternative<Restore>(told.received.message));
+    importer_.service->reply(context_.self, told.request_id, restored, {});
   };
   // The recorder shows notices of processes that it knows.
   context_.peers.load()->send(importer_.id, Drop{{1}}, {});
@@ -104,15 +99,16 @@ TEST_F(FetchTest, ResumeWaitsForOneThatFetchedWhilePausedAndTellsItAgainAfterAnE
   ASSERT_TRUE(sharing_->exports().revoke(tags, patience()).ok());
   ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce),
             std::pair(Fetched::Outcome::paused, size_t{0}));
+  importer_.recorder.take_seen();
   auto replies = sharing_->exports().restore(tags, patience());
-  answer_last({false, "no descriptor"});
+  answer({false, "no descriptor"});
   const Status failed = replies->wait(patience());
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.error().message.find("no descriptor"), std::string::npos)
       << failed.error().message;
 
   replies = sharing_->exports().restore(tags, patience());
-  answer_last({true, ""});
+  answer({true, ""});
   EXPECT_TRUE(replies->wait(patience()).ok());
 }
 

@@ -22,7 +22,7 @@ TEST_F(FetchWaitTest, OfAResumeNamesTheOwnerThatHasNotReplied) {
   for (BackingId id = 1; id <= kMaxFds + 1; ++id) backings.push_back(add_dropped(silent_, id));
   testing::internal::CaptureStderr();
 
-  EXPECT_FALSE(sharing_->imports().fetch(backings, Deadline::after_ms(kLongerThanNotice)).ok());
+  EXPECT_FALSE(sharing_->imports().fetch(backings, BackingState::dropped, Deadline::after_ms(kLongerThanNotice)).ok());
 
   const std::string log = testing::internal::GetCapturedStderr();
   const std::string line =
@@ -102,7 +102,7 @@ TEST_F(ImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
   EXPECT_TRUE(tell(Revoke{10000, {""}, {kShared}, {}}).ok());
   EXPECT_FALSE(is_open());
 
-  EXPECT_TRUE(tell(Restore{"", {}, true}).ok());
+  EXPECT_TRUE(tell(Restore{""}).ok());
   EXPECT_TRUE(is_open());
 }
 
@@ -123,21 +123,21 @@ class LateRestoreTest : public ImportTest {
 // Between the two, a call would pass the gate and meet a paused owner.
 TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGate) {
   hold_the_worker();
-  send(Restore{"", {}, true});
+  send(Restore{""});
   send(Revoke{0, {""}, {}, {}});
   ASSERT_TRUE(eventually([this] { return !is_open(); }));
 
   client_.holds = false;
 
-  EXPECT_TRUE(tell(Restore{"", {}, true}).ok());
+  EXPECT_TRUE(tell(Restore{""}).ok());
   EXPECT_EQ(client_.reopened, 1);
   EXPECT_TRUE(is_open());
 }
 
 // The owner pauses again before it receives the fetch.
-TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
+TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotMapWhatIsImportedSince) {
   hold_the_worker();
-  send(Restore{"", {}, true});
+  send(Restore{""});
   outcome_ = Fetched::Outcome::paused;
   EXPECT_EQ(import().get(), driver_result::kSuccess);
 
@@ -164,16 +164,6 @@ TEST_F(ImportTest, OfMemoryThatIsRegisteredHereRefusesThePauseOfItsOwner) {
             "memory that it has imported is registered, for example with a NIC");
   EXPECT_EQ(state(), BackingState::mapped);
   EXPECT_TRUE(eventually([this] { return is_open(); }));
-}
-
-// The end of a restore is on its way when the owner receives the fetch.
-TEST_F(ImportTest, OfMemoryThatIsHereOutlastsTheEndOfARestore) {
-  outcome_ = Fetched::Outcome::here;
-  ends_restore_ = true;
-
-  EXPECT_EQ(begin_import().get(), driver_result::kSuccess);
-
-  EXPECT_EQ(state(), BackingState::mapped);
 }
 
 }  // namespace

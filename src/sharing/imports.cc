@@ -128,64 +128,55 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
     if (!import->is_here()) continue;
     AMEM_TRY(context_.exiting.check());
     *untouched = false;
-    AMEM_TRY(unmap_backing(context_.driver, *import));
     if (import->state == mapped) import->state = revoked;
+    AMEM_TRY(unmap_backing(context_.driver, *import));
     step_point("revoke_half_unmapped");
   }
   return ok_status();
 }
 
-void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
-                         std::vector<UniqueFd> fds) {
-  auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
+void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, const Restore& message) {
   uint64_t notice = 0;
   {
     MutexLock lock(context_.registry.mutex);
     notice = context_.peer_table.of(owner.instance, message.tag).notices;
   }
-  workers_.post(
-      owner.instance, [this, owner, request_id, message = std::move(message), shared, notice] {
-        if (context_.exiting) return;
-        // Also sent to processes that share nothing with the owner.
-        const bool is_importer = !message.backings.empty();
-        std::optional<NvtxRange> range;
-        if (is_importer) range.emplace("restore");
-        if (is_importer) step_point("restore_arrived");
-        const Status status = map_again(owner.instance, message, *shared, notice);
-        if (!status.ok() && context_.exiting) return;
-        if (is_importer) step_point("restore_mapped");
-        Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
-        context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
-      });
+  workers_.post(owner.instance, [this, owner, request_id, tag = message.tag, notice] {
+    if (context_.exiting) return;
+    const Status status = map_again(owner.instance, tag, notice);
+    if (!status.ok() && context_.exiting) return;
+    Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
+    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
+  });
 }
 
-Status Imports::map_part(const InstanceId& owner, const Restore& message,
-                         const std::vector<UniqueFd>& fds) {
-  for (size_t i = 0; i < message.backings.size(); ++i) {
-    Backing* import = context_.registry.find_import(owner, message.backings[i]);
-    // A dropped import is fetched by the resume of this process. A mapped one may lack placements
-    // if an unmap has failed.
-    if (import == nullptr || (import->state != revoked && import->state != mapped)) continue;
-    AMEM_TRY(context_.exiting.check());
-    AMEM_TRY(import_backing(context_.driver, *import, fds[i].get()));
-    import->state = mapped;
-    step_point("restore_half_mapped");
+Status Imports::map_again(const InstanceId& owner, const Tag& tag, uint64_t notice) {
+  std::vector<BackingId> missing;
+  {
+    const Tags tags{tag};
+    MutexLock lock(context_.registry.mutex);
+    // A dropped import is fetched by the resume of this process.
+    for (const Backing* import : imports_of(owner, &tags))
+      if (import->state == revoked) missing.push_back(import->id);
   }
-  return ok_status();
-}
-
-Status Imports::map_again(const InstanceId& owner, const Restore& message,
-                          const std::vector<UniqueFd>& fds, uint64_t notice) {
+  // Also sent to processes that share nothing with the owner.
+  const bool is_importer = !missing.empty();
+  std::optional<NvtxRange> range;
+  if (is_importer) range.emplace("restore");
+  if (is_importer) step_point("restore_arrived");
+  // As long as a call waits at a gate: the owner may be stopped.
+  const Deadline deadline = Deadline::after_ms(context_.gate_timeout_ms);
+  while (!missing.empty()) {
+    const size_t left = missing.size() - std::min(missing.size(), kRestoredAtOnce);
+    const auto next = missing.begin() + static_cast<ptrdiff_t>(left);
+    AMEM_TRY(fetch({next, missing.end()}, revoked, deadline));
+    missing.resize(left);
+  }
   MutexLock lock(context_.registry.mutex);
   import_ends_.notify_all();
-  AMEM_TRY(map_part(owner, message, fds));
-  const bool is_latest = context_.peer_table.of(owner, message.tag).notices == notice;
-  if (!message.last || !is_latest) return ok_status();  // the owner has paused again
-  // The owner sends the last part when the others are mapped.
-  const Tags tags{message.tag};
-  for (Backing* import : imports_of(owner, &tags))
-    if (import->state == revoked && !importing_.contains(import->id)) import->state = lost;
-  reopen(owner, {{message.tag, notice}});
+  // Unless the owner has paused again.
+  if (context_.peer_table.of(owner, tag).notices == notice) reopen(owner, {{tag, notice}});
+  if (is_importer) step_point("restore_mapped");
   return ok_status();
 }
 

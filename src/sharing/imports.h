@@ -43,16 +43,16 @@ class Imports {
   void wake();
 
   void on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request);
-  void on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
-                  std::vector<UniqueFd> fds);
+  void on_restore(const PeerInfo& owner, uint64_t request_id, const Restore& message);
   void on_owner_gone(const PeerInfo& owner);
   /// True if one of the processes imports memory of the other one, or this one has received
   /// messages about a pause of that one.
   bool shares_with(const InstanceId& peer);
   void on_resume_request(const ResumeRequest& request);
 
-  /// Maps these imports again. Imports of a paused owner stay unmapped until it resumes.
-  Status fetch(const std::vector<BackingId>& backings, Deadline deadline);
+  /// Maps those of these imports again that are in this state: dropped, for a resume of this
+  /// process, or revoked. Imports of a paused owner stay unmapped until it resumes.
+  Status fetch(const std::vector<BackingId>& backings, BackingState state, Deadline deadline);
 
  private:
   /// The result for a client that calls the driver.
@@ -65,6 +65,7 @@ class Imports {
       AMEM_REQUIRES(context_.registry.mutex);
   struct Wanted {
     AllocationId local = 0;
+    BackingId backing = 0;
     Fetch::Item item;
     pid_t owner_pid = 0;
   };
@@ -100,18 +101,14 @@ class Imports {
   /// Sets `*untouched` to false before the first unmap.
   Status unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
                        bool* untouched);
-  Status map_again(const InstanceId& owner, const Restore& message,
-                   const std::vector<UniqueFd>& fds, uint64_t notice);
-  Status map_part(const InstanceId& owner, const Restore& message, const std::vector<UniqueFd>& fds)
-      AMEM_REQUIRES(context_.registry.mutex);
+  /// The owner has resumed: maps its memory, and opens the gates unless it has paused again.
+  Status map_again(const InstanceId& owner, const Tag& tag, uint64_t notice);
   /// The imports with these tags, or all if `tags` is nullptr.
   std::vector<Backing*> imports_of(const InstanceId& owner, const Tags* tags)
       AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
-  /// Of the calls of import_token(): the owner's answer says what is here.
-  std::multiset<BackingId> importing_ AMEM_GUARDED_BY(context_.registry.mutex);
   Condition import_ends_;  ///< an import that waits may have to wait no longer
   /// For long requests, by peer: one that cannot be met does not delay other peers.
   Workers<InstanceId> workers_{"amem-worker"};

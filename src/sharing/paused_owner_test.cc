@@ -105,7 +105,8 @@ TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerHasFreedTheMemory) {
   auto imported = import();
   EXPECT_FALSE(is_done(imported));
 
-  EXPECT_TRUE(tell(Restore{"", {}, true}).ok());
+  outcome_ = Fetched::Outcome::unknown;
+  EXPECT_TRUE(tell(Restore{""}).ok());
 
   EXPECT_TRUE(fails_early(imported));
 }

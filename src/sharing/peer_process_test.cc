@@ -15,7 +15,6 @@
 #include <string>
 #include <thread>
 
-#include "sharing/token.h"
 #include "tests/support/peer_fixture.h"
 #include "tests/support/role_process.h"
 
@@ -33,19 +32,12 @@ void wait_for_end_of_input() {
   }
 }
 
-/// Answers StatusQuery, and Restore with the allocations of the tokens that came; Revoke never.
+/// Answers StatusQuery, and no other request.
 class ServingHandler : public PeerHandler {
  public:
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
     if (std::holds_alternative<StatusQuery>(received.message))
       service.load()->reply(from.instance, request_id, StatusReply{"{}"}, {});
-    if (!std::holds_alternative<Restore>(received.message)) return;
-    std::string reason;
-    for (const UniqueFd& fd : received.fds) {
-      const auto token = read_token(fd.get());
-      reason += token ? std::to_string(token->allocation) + " " : "none ";
-    }
-    service.load()->reply(from.instance, request_id, Restored{true, reason}, {});
   }
   void on_peer_gone(const PeerInfo&) override {}
   std::atomic<PeerService*> service = nullptr;
@@ -206,20 +198,6 @@ TEST(PeerProcess, WhoseFirstThreadHasEndedLives) {
   EXPECT_TRUE(a.recorder.wait_gone(1));
 }
 
-TEST(PeerProcess, ReadsTheTokensThatItIsSent) {
-  Process process({"--serve"});
-  Node a;
-  std::vector<UniqueFd> fds;
-  fds.push_back(std::move(make_token(Token{a.id, 77, 1}).value()));
-  fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-
-  const auto reply = call_and_wait(*a.service, process.instance(), Restore{"", {77, 78}, true},
-                                   std::move(fds), patience());
-
-  ASSERT_TRUE(reply.ok()) << reply.error().message;
-  EXPECT_EQ(std::get<Restored>(reply.value().message).reason, "77 none ");
-}
-
 TEST(PeerProcess, CannotTakeTheNameOfAnother) {
   Process process({"--serve"});
   Node a;
@@ -262,11 +240,10 @@ TEST(PeerProcess, ForgettingClosesEveryFdAndLeavesTheParentAlone) {
   const auto slow = RawPeer::dial_to(a.id);
   slow->introduce_to(a, slow_id);
   const std::vector<int> idle = open_fds();
-  for (int i = 0; i < 600; ++i) {
+  for (uint64_t i = 1; i <= 600; ++i) {
     std::vector<UniqueFd> fds;
     fds.emplace_back(dup(probe.get()));
-    a.service->call(slow_id, Restore{"", {1}, true}, std::move(fds), patience(),
-                    [](const Result<Received>&) {});
+    a.service->reply(slow_id, i, HostMemoryOffer{1}, std::move(fds));
   }
   // The last order has been carried out when an answer to a later one is here.
   ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());

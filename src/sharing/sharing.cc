@@ -99,8 +99,8 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     exports_.answer_token_query(from, request_id, *query);
   } else if (auto* revoked = std::get_if<Revoke>(&message)) {
     imports_.on_revoke(from, request_id, std::move(*revoked));
-  } else if (auto* back = std::get_if<Restore>(&message)) {
-    imports_.on_restore(from, request_id, std::move(*back), std::move(received.fds));
+  } else if (const auto* back = std::get_if<Restore>(&message)) {
+    imports_.on_restore(from, request_id, *back);
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
   } else if (const auto* resume = std::get_if<ResumeRequest>(&message)) {

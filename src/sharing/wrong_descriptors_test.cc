@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Replies and restores with descriptors that are not what their messages say.
+// Replies with descriptors that are not what their messages say.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -136,25 +136,23 @@ TEST_P(WrongDescriptors, InATokenReplyFailTheImportAndLeaveNothing) {
   EXPECT_TRUE(eventually([this] { return open_fds().size() == before_; }));
 }
 
-TEST_P(WrongDescriptors, InARestoreKeepTheGateClosedUntilTheRightOnesCome) {
+TEST_P(WrongDescriptors, AfterARestoreKeepTheGateClosedUntilTheRightOnesCome) {
   is_wrong_ = false;
   ASSERT_EQ(import(), driver_result::kSuccess);
-  const auto tell = [this](Message message, std::vector<UniqueFd> fds) {
-    return call_and_wait(*owner_.service, context_.self, std::move(message), std::move(fds),
-                         patience());
-  };
-  ASSERT_TRUE(tell(Revoke{10000, {""}, {}}, {}).ok());
+  ASSERT_TRUE(owner_.ask(context_.self, Revoke{10000, {""}, {}}).ok());
   ASSERT_FALSE(is_open_to(owner_));
   const size_t revoked_fds = open_fds().size();
 
-  const auto wrong = tell(Restore{"", {5}, true}, one(GetParam().make(token_of(another_, 9))));
+  is_wrong_ = true;
+  const auto wrong = owner_.ask(context_.self, Restore{""});
 
   ASSERT_TRUE(wrong.ok());
   EXPECT_FALSE(std::get<Restored>(wrong.value().message).done);
   EXPECT_NE(std::get<Restored>(wrong.value().message).reason, "");
   EXPECT_FALSE(is_open_to(owner_));
   EXPECT_TRUE(eventually([&] { return open_fds().size() == revoked_fds; }));
-  const auto right = tell(Restore{"", {5}, true}, descriptor());
+  is_wrong_ = false;
+  const auto right = owner_.ask(context_.self, Restore{""});
   ASSERT_TRUE(right.ok());
   EXPECT_TRUE(std::get<Restored>(right.value().message).done);
   EXPECT_TRUE(is_open_to(owner_));

@@ -48,7 +48,7 @@ TEST(HostilePeer, FdsThatDoNotBelongEndTheConnectionAndAreClosed) {
     EXPECT_TRUE(raw->sees_the_end());
     const auto second = RawPeer::dial_to(a.id);
     second->greet(random_instance_id());
-    second->send(1, Restore{"", {1, 2}, true}, 1);
+    second->send(1, Restore{""}, 1);
     EXPECT_TRUE(second->sees_the_end());
   }
   EXPECT_TRUE(eventually([&] { return open_fds().size() == before; }));

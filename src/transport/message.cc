@@ -52,11 +52,7 @@ void walk(FieldStream& stream, Revoked& m) {
   stream.sentence(m.reason, kMaxReasonBytes);
   stream.list(m.scope, kMaxScope);
 }
-void walk(FieldStream& stream, Restore& m) {
-  stream.fields(m.tag);
-  stream.list(m.backings, kMaxFds);
-  stream.fields(m.last);
-}
+void walk(FieldStream& stream, Restore& m) { stream.fields(m.tag); }
 void walk(FieldStream& stream, Restored& m) {
   stream.fields(m.done);
   stream.sentence(m.reason, kMaxReasonBytes);
@@ -132,7 +128,6 @@ bool answers(const Message& reply, size_t request) {
 }
 
 size_t fds_of(const Message& message) {
-  if (const auto* back = std::get_if<Restore>(&message)) return back->backings.size();
   if (const auto* fetched = std::get_if<Fetched>(&message))
     return static_cast<size_t>(
         std::count(fetched->outcomes.begin(), fetched->outcomes.end(), Fetched::Outcome::here));

@@ -24,6 +24,9 @@ uint8_t wire_version();
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
+/// The items of a Fetch that follows a Restore. Small, because each descriptor needs a number in
+/// both processes; larger parts are not faster.
+inline constexpr size_t kRestoredAtOnce = 16;
 inline constexpr size_t kMaxMessageBytes = 64 * 1024;
 inline constexpr size_t kMaxScope = 2000;
 inline constexpr size_t kMaxStaying = 1000;
@@ -65,7 +68,7 @@ struct Fetched {
 };
 
 /// Owner to importers, and to processes that may share its scope: these tags are paused until their
-/// last Restore, and new work that shares the scope waits. Within the time, the receiver also waits
+/// Restore, and new work that shares the scope waits. Within the time, the receiver also waits
 /// for the end of such work, and unmaps and releases its imports with these tags. At most kMaxTags,
 /// kMaxScope, kMaxStaying.
 struct Revoke {
@@ -83,15 +86,13 @@ struct Revoked {
   std::vector<ScopeId> scope{};
 };
 
-/// Owner to importer: a part of the backings of a tag that exist again, with one descriptor each.
-/// At most kMaxFds. The last part is sent when the importer has mapped the others.
+/// Owner to those that have received its Revoke: memory with this tag is filled again. An importer
+/// fetches it, kRestoredAtOnce backings at a time.
 struct Restore {
   Tag tag{};
-  std::vector<uint64_t> backings;  ///< ids as in tokens
-  bool last = false;
 };
 
-/// Reply to Restore; `reason` if not done.
+/// Reply to Restore, when all is mapped; `reason` if not done.
 struct Restored {
   bool done = false;
   std::string reason;

@@ -152,10 +152,7 @@ const std::vector<Limited>& all_limited() {
        [](size_t n) {
          return Revoked{true, "", std::vector<ScopeId>(n)};
        }},
-      {kMaxFds, 14, 8,
-       [](size_t n) {
-         return Restore{"", std::vector<uint64_t>(n)};
-       }},
+      {kMaxTagBytes, 12, 1, [](size_t n) { return Restore{Tag(n, 'a')}; }},
       {kMaxDrops, 12, 8, [](size_t n) { return Drop{std::vector<AllocationId>(n)}; }},
       {kMaxJsonBytes, 12, 1, [](size_t n) { return StatusReply{std::string(n, ' ')}; }},
       {kMaxTagBytes, 12, 1, [](size_t n) { return ResumeRequest{Tag(n, 'a')}; }},
@@ -239,7 +236,7 @@ TEST(Message, FdsFollowFromTheContent) {
   const auto samples = message_samples();
   std::vector<size_t> fds;
   for (const MessageSample& sample : samples) fds.push_back(fds_of(sample.message));
-  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0}));
+  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0}));
 }
 
 TEST(Message, EachRequestHasOneTypeOfReply) {

@@ -55,7 +55,7 @@ TEST(PeerService, AFullLoadOfFdsArrivesInOrder) {
   Node a, b;
   std::vector<UniqueFd> fds;
   std::vector<ino_t> sent;
-  Restore back;
+  const HostMemoryOffer offer{kMaxFds};
   for (size_t i = 0; i < kMaxFds; ++i) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -64,22 +64,21 @@ TEST(PeerService, AFullLoadOfFdsArrivesInOrder) {
     fstat(ends[0], &status);
     sent.push_back(status.st_ino);
     fds.emplace_back(ends[0]);
-    back.backings.push_back(i);
   }
 
-  a.service->call(b.id, back, std::move(fds), patience(), outcomes.add());
-
+  a.service->call(b.id, HostMemoryQuery{1}, {}, patience(), outcomes.add());
   ASSERT_TRUE(b.recorder.wait_seen(1));
-  const auto seen = b.recorder.take_seen();
-  ASSERT_EQ(seen[0].received.fds.size(), kMaxFds);
+  b.service->reply(a.id, b.recorder.take_seen()[0].request_id, offer, std::move(fds));
+
+  ASSERT_TRUE(outcomes.wait(1));
+  ASSERT_TRUE(outcomes.all[0].ok());
+  const std::vector<UniqueFd>& arrived = outcomes.all[0].value().fds;
+  ASSERT_EQ(arrived.size(), kMaxFds);
   for (size_t i = 0; i < kMaxFds; ++i) {
     struct stat status;
-    fstat(seen[0].received.fds[i].get(), &status);
+    fstat(arrived[i].get(), &status);
     ASSERT_EQ(status.st_ino, sent[i]);
   }
-  b.service->reply(a.id, seen[0].request_id, Restored{true, ""}, {});
-  ASSERT_TRUE(outcomes.wait(1));
-  EXPECT_TRUE(outcomes.all[0].ok());
 }
 
 TEST(PeerService, EverythingToOnePeerStaysInOrder) {
@@ -93,7 +92,7 @@ TEST(PeerService, EverythingToOnePeerStaysInOrder) {
       a.service->call(b.id, Revoke{static_cast<uint32_t>(i), {}, {}}, {}, patience(),
                       outcomes.add());
     else
-      a.service->call(b.id, Restore{"", {i}, false}, null_fds(1), patience(), outcomes.add());
+      a.service->call(b.id, TokenQuery{i, 0}, {}, patience(), outcomes.add());
   }
 
   ASSERT_TRUE(b.recorder.wait_seen(kCount));
@@ -103,7 +102,7 @@ TEST(PeerService, EverythingToOnePeerStaysInOrder) {
     uint64_t number = 0;
     if (i % 3 == 0) number = std::get<Drop>(message).allocations[0];
     if (i % 3 == 1) number = std::get<Revoke>(message).timeout_ms;
-    if (i % 3 == 2) number = std::get<Restore>(message).backings[0];
+    if (i % 3 == 2) number = std::get<TokenQuery>(message).allocation;
     ASSERT_EQ(number, i);
   }
 }
@@ -229,7 +228,8 @@ TEST(PeerService, WhatNoPeerWouldAcceptIsMisuseAndCostsNoConnection) {
   too_many.items.resize(kMaxFds + 1);
 
   EXPECT_EQ(a.ask(b->id, too_many).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(a.ask(b->id, Restore{"", {1}, true}).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(call_and_wait(*a.service, b->id, StatusQuery{}, null_fds(1), patience()).error().kind,
+            ErrorKind::misuse);
   EXPECT_EQ(a.ask(b->id, Revoked{}).error().kind, ErrorKind::misuse);
   EXPECT_EQ(a.ask(b->id, StatusQuery{}, 0).error().kind, ErrorKind::timeout);
   a.service->send(b->id, StatusQuery{}, {});
@@ -305,10 +305,10 @@ TEST(PeerService, LeavesNoFdOpen) {
     Answerer b;
     auto c = std::make_unique<Node>();
     ASSERT_TRUE(a.ask(b->id, StatusQuery{}).ok());
-    a.service->call(b->id, Restore{"", {1, 2}, true}, null_fds(2), patience(),
-                    [](const Result<Received>&) {});
+    a.service->reply(b->id, 1, HostMemoryOffer{2}, null_fds(2));
     Outcomes outcomes;
-    a.service->call(c->id, Restore{"", {1, 2}, true}, null_fds(2), patience(), outcomes.add());
+    a.service->call(c->id, Revoke{}, {}, patience(), outcomes.add());
+    a.service->reply(c->id, 1, HostMemoryOffer{2}, null_fds(2));
     ASSERT_TRUE(c->recorder.wait_seen(1));
     c.reset();
     ASSERT_TRUE(outcomes.wait(1));

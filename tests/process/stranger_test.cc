@@ -76,7 +76,7 @@ std::vector<ScopeId> communicators_of(jobs::RankProcess& rank) {
   auto peer = peer_of(rank);
   peer->send(1, Revoke{1000, {"nccl"}, {}});
   const auto answer = next_of<Revoked>(*peer);
-  peer->send(2, Restore{"nccl", {}, true});
+  peer->send(2, Restore{"nccl"});
   EXPECT_TRUE(next_of<Restored>(*peer));
   return answer ? answer->scope : std::vector<ScopeId>{};
 }
@@ -100,7 +100,7 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
     EXPECT_NE(text.find("process " + std::to_string(getpid()) + " is paused"), text.npos) << text;
   }
   for (const auto& member : members) {
-    member->send(2, Restore{"nccl", {}, true});
+    member->send(2, Restore{"nccl"});
     EXPECT_TRUE(next_of<Restored>(*member));
   }
   job.all("check world" + counts());

@@ -113,10 +113,8 @@ class Recorder : public PeerHandler {
   /// What a job tells every process of this user when it pauses and resumes: other tests run.
   static bool is_told_to_all(const PeerInfo& from, const Message& message) {
     const auto* revoke = std::get_if<Revoke>(&message);
-    const auto* back = std::get_if<Restore>(&message);
-    return (revoke != nullptr && !revoke->scope.empty() &&
-            (revoke->timeout_ms == 0 || from.pid != getpid())) ||
-           (back != nullptr && back->backings.empty());
+    if (revoke == nullptr) return std::holds_alternative<Restore>(message) && from.pid != getpid();
+    return !revoke->scope.empty() && (revoke->timeout_ms == 0 || from.pid != getpid());
   }
 
   Respond respond_;

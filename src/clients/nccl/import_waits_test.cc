@@ -61,9 +61,8 @@ class ImportWaitsTest : public FetchWaitTest {
     return imported.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
   }
   void restore() {
-    EXPECT_TRUE(call_and_wait(*owner_.service, context_.self, Restore{kNcclTag, {5}, true},
-                              descriptor(), patience())
-                    .ok());
+    is_paused_ = false;
+    EXPECT_TRUE(owner_.ask(context_.self, Restore{kNcclTag}).ok());
   }
   bool aborts(const Node& owner, PeerTable::Time began) {
     return context_.peer_table.aborts_imports(owner.id, began, nccl_.scope());
@@ -89,11 +88,14 @@ class ImportWaitsTest : public FetchWaitTest {
   NcclObjects objects_{driver_, registry_, *sharing_, context_.peer_table};
   NcclClient& nccl_ = objects_.client;
   std::atomic<int> fetches_ = 0;
+  std::atomic<bool> is_paused_ = true;
   Node owner_{NodeOptions(),
               [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
                 if (!std::holds_alternative<Fetch>(message)) return;
+                using enum Fetched::Outcome;
                 owner_.service->reply(from.instance, request_id,
-                                      Fetched{{Fetched::Outcome::paused}, {}, {}}, {});
+                                      Fetched{{is_paused_ ? paused : here}, {}, {}},
+                                      is_paused_ ? std::vector<UniqueFd>() : descriptor());
                 ++fetches_;
               }};
   Node third_;

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "clients/nccl/nccl_client.h"
@@ -38,6 +39,27 @@ std::vector<UniqueFd> descriptor() {
   fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
   return fds;
 }
+
+/// An owner that is not paused.
+class Owner {
+ public:
+  InstanceId id() const { return node_.id; }
+  Node* operator->() { return &node_; }
+
+ private:
+  Node node_{NodeOptions(),
+             [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+               const auto* fetch = std::get_if<Fetch>(&message);
+               if (fetch == nullptr) return;
+               Fetched answer;
+               std::vector<UniqueFd> fds;
+               for (size_t i = 0; i < fetch->items.size(); ++i) {
+                 answer.outcomes.push_back(Fetched::Outcome::here);
+                 fds.push_back(std::move(descriptor().front()));
+               }
+               node_.service->reply(from.instance, request_id, std::move(answer), std::move(fds));
+             }};
+};
 
 class ImportsTest : public SharingTest {
  protected:
@@ -88,16 +110,13 @@ class ImportsTest : public SharingTest {
     revoked();
     EXPECT_TRUE(eventually([&] { return state() == BackingState::revoked; }));
   }
-  void back() {
-    imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, true}, descriptor());
-  }
+  void back() { imports().on_restore(owner_, 0, Restore{kNcclTag}); }
   void expect_back() {
     back();
     EXPECT_TRUE(eventually([&] { return is_open(); }));
     EXPECT_EQ(state(), BackingState::mapped);
   }
-  /// Of a bystander, which shares no memory.
-  void back_without_memory() { imports().on_restore(owner_, 0, Restore{kNcclTag, {}, true}, {}); }
+  void end_owner() { running_owner_.reset(); }
 
   bool is_open() { return CallGate::Entry(gate(), "ncclAllReduce", kCommunicator, 0).is_inside(); }
   BackingState state() { return state_of(import_); }
@@ -123,7 +142,8 @@ class ImportsTest : public SharingTest {
   static constexpr pid_t kOwnerPid = 4711;
   std::unique_ptr<Sharing> sharing_ =
       std::make_unique<Sharing>(context_, [](bool) { return std::string(); });
-  const PeerInfo owner_{random_instance_id(), kOwnerPid};
+  std::optional<Owner> running_owner_{std::in_place};
+  const PeerInfo owner_{running_owner_->id(), kOwnerPid};
   BackingId import_ = 0;
 };
 
@@ -148,9 +168,8 @@ TEST_F(ImportsTest, MemoryThatStaysIsNotUnmapped) {
   EXPECT_EQ(state_of(other), BackingState::mapped);
 }
 
-// What could not be mapped is not lost, and nobody uses what is not there, until the owner has sent
-// everything again.
-TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) {
+// What could not be mapped is not lost, and nobody uses what is not there, until it is mapped.
+TEST_F(ImportsTest, FailedRestoreKeepsTheGatesClosedUntilItsOwnerTriesAgain) {
   constexpr BackingId kOther = kBacking + 1;
   const BackingId other = add_import(owner_.instance, kAddress + kBytes, kOther);
   for (const BackingId id : {import_, other}) set_state(id, BackingState::mapped);
@@ -158,16 +177,13 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
   ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::revoked; }));
 
   g_calls.map_result = driver_result::kOutOfMemory;
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, false}, descriptor());
-  ASSERT_TRUE(eventually([] { return g_calls.maps == 1; }));
+  back();
+  ASSERT_TRUE(eventually([] { return g_calls.maps == 2; }));
   g_calls.map_result = driver_result::kSuccess;
   EXPECT_EQ(state(), BackingState::revoked);
   EXPECT_FALSE(is_open());
 
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, false}, descriptor());
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true}, descriptor());
-  EXPECT_TRUE(eventually([&] { return is_open(); }));
-  EXPECT_EQ(state(), BackingState::mapped);
+  expect_back();
   EXPECT_EQ(state_of(other), BackingState::mapped);
 }
 
@@ -200,7 +216,7 @@ TEST_F(ImportsTest, GateOfABystanderStaysClosedLikewise) {
 
   ASSERT_TRUE(eventually([&] { return state() == BackingState::mapped; }));
   EXPECT_TRUE(eventually([&] { return !is_open(); }));
-  back_without_memory();
+  back();
   EXPECT_TRUE(eventually([&] { return is_open(); }));
 }
 
@@ -216,8 +232,9 @@ TEST_F(ImportsTest, ImportOfAPausedProcessStaysDropped) {
 // any more, and a kernel that touches that would cost us the context.
 TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
   set_state(BackingState::dropped);
+  end_owner();
 
-  EXPECT_TRUE(imports().fetch({import_}, patience()).ok());
+  EXPECT_TRUE(imports().fetch({import_}, BackingState::dropped, patience()).ok());
 
   EXPECT_EQ(state(), BackingState::lost);
   const CallGate::Entry refused(gate(), "ncclAllReduce", kCommunicator, kPatienceMs);
@@ -230,9 +247,10 @@ TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
 
 TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
   set_state(BackingState::dropped);
+  end_owner();
   context_.peer_table.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
 
-  EXPECT_TRUE(imports().fetch({import_}, patience()).ok());
+  EXPECT_TRUE(imports().fetch({import_}, BackingState::dropped, patience()).ok());
 
   EXPECT_EQ(state(), BackingState::lost);
   EXPECT_TRUE(is_open());
@@ -263,26 +281,24 @@ TEST_F(ImportsTest, NothingIsRevokedWhileNcclHasYetToLaunch) {
 // Its pause has failed, and it brings all back. Until then what was unmapped is not there.
 TEST_F(ImportsTest, GateStaysClosedAfterHalfWasRevoked) {
   constexpr BackingId kOther = kBacking + 1;
-  Node owner;
-  const BackingId first = add_import(owner.id, kAddress + kBytes);
-  const BackingId second = add_import(owner.id, kAddress + 2 * kBytes, kOther);
+  Owner owner;
+  const BackingId first = add_import(owner.id(), kAddress + kBytes);
+  const BackingId second = add_import(owner.id(), kAddress + 2 * kBytes, kOther);
   for (const BackingId id : {first, second}) set_state(id, BackingState::mapped);
   g_calls.failing_unmap = 2;
 
-  const Result<Received> reply = owner.ask(context_.self, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}});
+  const Result<Received> reply =
+      owner->ask(context_.self, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}});
 
   ASSERT_TRUE(reply.ok());
   EXPECT_FALSE(std::get<Revoked>(reply.value().message).revoked);
   EXPECT_EQ(state_of(first), BackingState::revoked);
   EXPECT_FALSE(is_open());
 
-  std::vector<UniqueFd> fds = descriptor();
-  fds.push_back(std::move(descriptor().front()));
-  const Result<Received> taken =
-      call_and_wait(*owner.service, context_.self, Restore{kNcclTag, {kBacking, kOther}, true},
-                    std::move(fds), patience());
+  const Result<Received> taken = owner->ask(context_.self, Restore{kNcclTag});
   ASSERT_TRUE(taken.ok());
   EXPECT_EQ(state_of(first), BackingState::mapped);
+  EXPECT_EQ(state_of(second), BackingState::mapped);
   EXPECT_TRUE(is_open());
 }
 
@@ -343,22 +359,18 @@ TEST_F(ImportsTest, TokenOfOurOwnIsTakenWithItsNonceOnly) {
 // by then, and waits for nobody to map its memory.
 TEST_F(ImportsTest, WhatWasFetchedIsGivenUpWhenItsOwnerLeavesBeforeItIsMapped) {
   Node slow;
-  Node quick(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
-    if (std::holds_alternative<Fetch>(message))
-      quick.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
-                           descriptor());
-  });
-  const BackingId of_quick = add_import(quick.id, kAddress + kBytes);
+  Owner quick;
+  const BackingId of_quick = add_import(quick.id(), kAddress + kBytes);
   const BackingId of_slow = add_import(slow.id, kAddress + 2 * kBytes);
   for (const BackingId id : {of_quick, of_slow}) set_state(id, BackingState::dropped);
   auto resume = std::async(std::launch::async, [&] {
-    return imports().fetch({of_quick, of_slow}, patience());
+    return imports().fetch({of_quick, of_slow}, BackingState::dropped, patience());
   });
-  ASSERT_TRUE(quick.recorder.wait_seen(1));
+  ASSERT_TRUE(quick->recorder.wait_seen(1));
   ASSERT_TRUE(slow.recorder.wait_seen(1));
 
   // Behind its answer, on the same connection.
-  const Result<Received> gone = quick.ask(context_.self, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}});
+  const Result<Received> gone = quick->ask(context_.self, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}});
   ASSERT_TRUE(gone.ok());
   EXPECT_TRUE(std::get<Revoked>(gone.value().message).revoked);
   EXPECT_EQ(state_of(of_quick), BackingState::revoked);
@@ -370,8 +382,7 @@ TEST_F(ImportsTest, WhatWasFetchedIsGivenUpWhenItsOwnerLeavesBeforeItIsMapped) {
   EXPECT_EQ(state_of(of_slow), BackingState::mapped);
   EXPECT_EQ(state_of(of_quick), BackingState::revoked);
   EXPECT_FALSE(is_open());
-  const Result<Received> taken = call_and_wait(
-      *quick.service, context_.self, Restore{kNcclTag, {kBacking}, true}, descriptor(), patience());
+  const Result<Received> taken = quick->ask(context_.self, Restore{kNcclTag});
   EXPECT_TRUE(taken.ok());
   EXPECT_EQ(state_of(of_quick), BackingState::mapped);
   EXPECT_TRUE(is_open());
