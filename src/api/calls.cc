@@ -49,7 +49,7 @@ Status check_pointer(const void* pointer, const char* name) {
                             : make_error(ErrorKind::misuse, 0, "the %s is null", name);
 }
 
-Status check_wait(uint64_t milliseconds) {
+Status check_duration(uint64_t milliseconds) {
   constexpr uint64_t kMaxWaitMs = 86400000;
   if (milliseconds <= kMaxWaitMs) return ok_status();
   return make_error(ErrorKind::misuse, 0, "%" PRIu64 " ms are more than a day", milliseconds);

@@ -64,7 +64,7 @@ int result_of(const char* call, Body body) {
 Status check_pointer(const void* pointer, const char* name);
 
 /// An error if a timeout or a wait is longer than a day, the maximum of AMEM_TIMEOUT_MS.
-Status check_wait(uint64_t milliseconds);
+Status check_duration(uint64_t milliseconds);
 
 /// Errors: misuse, for a null list that is not empty and for a range that is no range of addresses.
 Result<std::vector<AddressRange>> ranges_of(const amemRange_t* ranges, size_t count);

@@ -17,7 +17,7 @@ namespace {
 /// Of tags separated by commas. `wait_ms`: of a resume.
 Result<Selection> selection_of(const char* tags, uint64_t timeout_ms,
                                std::optional<uint64_t> wait_ms = std::nullopt) {
-  AMEM_TRY(check_wait(std::max(timeout_ms, wait_ms.value_or(0))));
+  AMEM_TRY(check_duration(std::max(timeout_ms, wait_ms.value_or(0))));
   Selection selection{{}, true, static_cast<long>(timeout_ms)};
   if (wait_ms) selection.wait_ms = static_cast<long>(*wait_ms);
   if (tags == nullptr) return selection;

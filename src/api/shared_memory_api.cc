@@ -64,7 +64,7 @@ AMEM_API int amemCreateMemorySet(amemMemorySet_t* set, const amemRange_t* ranges
 
 AMEM_API int amemEnterMemorySet(amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
   return with_process("amemEnterMemorySet", [&](Process& process) -> Status {
-    AMEM_TRY(check_wait(timeout_ms));
+    AMEM_TRY(check_duration(timeout_ms));
     const long limit_ms =
         timeout_ms == 0 ? environment().gate_timeout_ms : static_cast<long>(timeout_ms);
     AMEM_TRY(process.engine.exiting.check());

@@ -31,7 +31,7 @@ namespace amem {
 class AMEM_TSA(capability("mutex")) Mutex {
  public:
   void lock() AMEM_TSA(acquire_capability()) {
-    const std::lock_guard in_the_door(door_);
+    const std::lock_guard turn(turn_);
     mutex_.lock();
   }
   void unlock() AMEM_TSA(release_capability()) { mutex_.unlock(); }
@@ -44,7 +44,7 @@ class AMEM_TSA(capability("mutex")) Mutex {
   }
 
  private:
-  std::mutex door_;
+  std::mutex turn_;
   std::mutex mutex_;
 };
 

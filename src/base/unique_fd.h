@@ -49,14 +49,14 @@ class UniqueFd {
     return std::exchange(fd_, -1);
   }
   void reset(int fd = -1) {
-    const bool is_own = is_intact();
+    const bool is_own = is_open();
     if (forget() && is_own) close(fd_);
     fd_ = fd;
     note();
   }
 
-  /// False if the application has closed the descriptor.
-  bool is_intact() const { return valid() && identity_ == identity_of(fd_); }
+  /// False if the application has closed the descriptor, or another file has its number now.
+  bool is_open() const { return valid() && identity_ == identity_of(fd_); }
 
   /// In a forked child: closes the descriptors of all objects, which own none afterwards. The child
   /// can use the numbers again. Async-signal-safe.

@@ -84,9 +84,9 @@ int replace_behind(const UniqueFd& owner) {
 // A program that closes all descriptors from 3 on, as daemons do, and opens its own files.
 TEST(UniqueFd, DoesNotCloseTheFileOfAnApplicationThatHasTakenItsNumber) {
   auto owner = std::make_unique<UniqueFd>(open_null());
-  EXPECT_TRUE(owner->is_intact());
+  EXPECT_TRUE(owner->is_open());
   const int other = replace_behind(*owner);
-  EXPECT_FALSE(owner->is_intact());
+  EXPECT_FALSE(owner->is_open());
   EXPECT_EQ(status_of_child([&] { return UniqueFd::close_all(), is_open(other) ? 0 : 1; }), 0);
   owner.reset();
   EXPECT_TRUE(is_open(other));

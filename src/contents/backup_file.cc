@@ -73,7 +73,7 @@ Result<std::shared_ptr<BackupFile>> BackupFile::make(const std::string& director
 // A child of clone(2), which runs no fork handlers, may hold a copy of the descriptor.
 BackupFile::~BackupFile() {
   if (getpid() != made_by_) return;
-  if (file_.is_intact()) [[maybe_unused]]
+  if (file_.is_open()) [[maybe_unused]]
     const int truncated = ftruncate(file_.get(), 0);
   if (!name_.empty()) unlink(name_.c_str());
 }
@@ -81,7 +81,7 @@ BackupFile::~BackupFile() {
 // --- Contents
 
 Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) {
-  if (!file_.is_intact())
+  if (!file_.is_open())
     return os_error(EBADF, "a backup file in %s was closed by the application", directory_.c_str());
   bool is_due = false;
   for (size_t done = 0, bytes = 0; done < size_bytes; done += bytes) {

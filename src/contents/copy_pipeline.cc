@@ -9,8 +9,8 @@ namespace amem {
 /// The transfers of one device and the jobs on its thread. There is one job for each transfer,
 /// which ends when the transfer before it is complete, and a last job, which ends when all
 /// transfers are complete.
-struct CopyPipeline::Lane {
-  explicit Lane(Copier& of_device) : copier(of_device) {}
+struct CopyPipeline::DeviceQueue {
+  explicit DeviceQueue(Copier& of_device) : copier(of_device) {}
 
   Status begin(const Transfer& transfer);
   Status end();
@@ -27,7 +27,7 @@ struct CopyPipeline::Lane {
   Status failure = ok_status();
 };
 
-Status CopyPipeline::Lane::begin(const Transfer& transfer) {
+Status CopyPipeline::DeviceQueue::begin(const Transfer& transfer) {
   if (!failure.ok()) return failure;
   // A resume with a short deadline fills one backing or buffer, so that many of them end.
   if (stopped && (copier.direction == CopyDirection::to_host || !transfers.empty()))
@@ -39,7 +39,7 @@ Status CopyPipeline::Lane::begin(const Transfer& transfer) {
 }
 
 // Also after an error: queued copies continue, and their memory must remain.
-Status CopyPipeline::Lane::end() {
+Status CopyPipeline::DeviceQueue::end() {
   Status idle = copier.wait_for_all();
   for (const Transfer& transfer : transfers)
     if (transfer.in_file.file != nullptr) transfer.in_file.file->sync();
@@ -49,23 +49,24 @@ Status CopyPipeline::Lane::end() {
 
 void CopyPipeline::add(Transfer transfer) {
   const int device = transfer.device;
-  std::shared_ptr<Lane>& lane = lanes_[device];
-  if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.of(device));
-  const bool to_host = lane->copier.direction == CopyDirection::to_host;
-  places_[transfer.backing] = {device, lane->jobs.size(),
+  std::shared_ptr<DeviceQueue>& queue = queues_[device];
+  if (queue == nullptr) queue = std::make_shared<DeviceQueue>(copiers_.of(device));
+  const bool to_host = queue->copier.direction == CopyDirection::to_host;
+  places_[transfer.backing] = {device, queue->jobs.size(),
                                to_host ? transfer.in_file.file : nullptr};
-  lane->jobs.push_back(devices_.start(
-      {{device, [lane = lane, transfer = std::move(transfer)] { return lane->begin(transfer); }}}));
+  queue->jobs.push_back(devices_.start({{device, [queue = queue, transfer = std::move(transfer)] {
+                                           return queue->begin(transfer);
+                                         }}}));
 }
 
 void CopyPipeline::finish() {
   if (std::exchange(finished_, true)) return;
-  for (auto& [device, lane] : lanes_)
-    lane->jobs.push_back(devices_.start({{device, [lane = lane] { return lane->end(); }}}));
+  for (auto& [device, queue] : queues_)
+    queue->jobs.push_back(devices_.start({{device, [queue = queue] { return queue->end(); }}}));
 }
 
 void CopyPipeline::stop() {
-  for (auto& [device, lane] : lanes_) lane->stopped = true;
+  for (auto& [device, queue] : queues_) queue->stopped = true;
   finish();
 }
 
@@ -73,10 +74,10 @@ Status CopyPipeline::wait_for(BackingId backing, Deadline deadline) {
   const auto place = places_.find(backing);
   if (place == places_.end()) return ok_status();
   const auto& [device, number, file] = place->second;
-  CopyPipeline::Lane& lane = *lanes_.at(device);
+  CopyPipeline::DeviceQueue& queue = *queues_.at(device);
   // The job of the transfer has started it, and the next job has waited for it. The last job makes
   // the file durable.
-  Status copied = wait_for_jobs(lane, file == nullptr ? number + 2 : lane.jobs.size(), deadline);
+  Status copied = wait_for_jobs(queue, file == nullptr ? number + 2 : queue.jobs.size(), deadline);
   if (file == nullptr) return copied;
   if (copied.ok()) return file->wait_until_durable(deadline);
   if (copied.error().kind == ErrorKind::timeout)
@@ -85,16 +86,16 @@ Status CopyPipeline::wait_for(BackingId backing, Deadline deadline) {
 }
 
 // Waits for each job: a job that could not start has made no transfer, and later jobs do not know.
-Status CopyPipeline::wait_for_jobs(Lane& lane, size_t count, Deadline deadline) {
-  for (; lane.ended < count; ++lane.ended)
-    AMEM_TRY(DeviceThreads::wait(lane.jobs[lane.ended], "copying", deadline));
+Status CopyPipeline::wait_for_jobs(DeviceQueue& queue, size_t count, Deadline deadline) {
+  for (; queue.ended < count; ++queue.ended)
+    AMEM_TRY(DeviceThreads::wait(queue.jobs[queue.ended], "copying", deadline));
   return ok_status();
 }
 
 Status CopyPipeline::wait_for_all(Deadline deadline) {
   Status status = ok_status();
-  for (const auto& [device, lane] : lanes_) {
-    Status made = wait_for_jobs(*lane, lane->jobs.size() - 1, deadline);
+  for (const auto& [device, queue] : queues_) {
+    Status made = wait_for_jobs(*queue, queue->jobs.size() - 1, deadline);
     if (status.ok()) status = std::move(made);
   }
   Status idle = wait_until_idle(deadline);
@@ -103,8 +104,8 @@ Status CopyPipeline::wait_for_all(Deadline deadline) {
 
 Status CopyPipeline::wait_until_idle(Deadline deadline) {
   Status status = ok_status();
-  for (const auto& [device, lane] : lanes_) {
-    Status idle = DeviceThreads::wait(lane->jobs.back(), "copying", deadline);
+  for (const auto& [device, queue] : queues_) {
+    Status idle = DeviceThreads::wait(queue->jobs.back(), "copying", deadline);
     if (status.ok()) status = std::move(idle);
   }
   return status;

@@ -61,18 +61,18 @@ class CopyPipeline {
   Status wait_until_idle(Deadline deadline);
 
  private:
-  struct Lane;
+  struct DeviceQueue;
   struct Place {
     int device;
     size_t number;
     std::shared_ptr<BackupFile> file;
   };
-  static Status wait_for_jobs(Lane& lane, size_t count, Deadline deadline);
+  static Status wait_for_jobs(DeviceQueue& queue, size_t count, Deadline deadline);
 
   DeviceThreads& devices_;
   Copiers& copiers_;
   bool finished_ = false;
-  std::map<int, std::shared_ptr<Lane>> lanes_;
+  std::map<int, std::shared_ptr<DeviceQueue>> queues_;
   std::map<BackingId, Place> places_;
 };
 

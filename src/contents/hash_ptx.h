@@ -2,16 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <cstddef>
-
 namespace amem {
 
 // The kernel that hashes pages, of which a pause copies those that have changed
 // (docs/decisions/0018-retained-copies.md). PTX, like the other kernel (kernels_ptx.h), and a
 // module of its own: the driver compiles it only where contents are retained.
 
-/// One block of kHashThreads threads computes the BLAKE3 hash of kHashedPagesPerBlock pages of
-/// kHashedPageBytes: each thread compresses the 16 blocks of a chunk of 1 KiB, then a part of them
+/// One block of kKernelThreads threads computes the BLAKE3 hash of kHashedPagesPerBlock pages of
+/// kSlotBytes: each thread compresses the 16 blocks of a chunk of 1 KiB, then a part of them
 /// the parent nodes.
 ///
 ///   pages    the addresses of the pages, multiples of 16; 64-bit entries at an address that is
@@ -22,9 +20,7 @@ namespace amem {
 ///
 /// Warps take each branch as a whole, because a barrier of sm_60 needs that.
 inline constexpr char kHashPagesKernel[] = "amem_hash_pages";
-inline constexpr unsigned kHashThreads = 256;
 inline constexpr unsigned kHashedPagesPerBlock = 4;
-inline constexpr size_t kHashedPageBytes = size_t{64} << 10;
 
 // The function G of BLAKE3 on four words of the state %v, with two words of the message %m.
 #define AMEM_ADD(to, with) "add.u32 " to ", " to ", " with ";\n"

@@ -30,7 +30,7 @@ namespace amem {
 /// blocks.
 class HostPool {
  public:
-  /// Descriptors of idle segments near this NUMA node, of this size together, or what there is.
+  /// Descriptors of idle segments near this NUMA node: enough for this size, or all of them.
   using Offer = std::function<std::vector<UniqueFd>(size_t wanted_bytes, int numa_node)>;
 
   /// `limit_bytes`: maximum that the pool holds; 0: limited by the machine only. `keep_bytes`: what

@@ -71,7 +71,7 @@ Result<HostReservation> HostReservation::make(size_t size_bytes, const Available
 
 // Not by closing the file: a child of clone(2) may hold a copy of the descriptor.
 HostReservation::~HostReservation() {
-  if (file_.is_intact()) lock_file(file_.get(), F_OFD_SETLK, F_UNLCK);
+  if (file_.is_open()) lock_file(file_.get(), F_OFD_SETLK, F_UNLCK);
 }
 
 }  // namespace amem

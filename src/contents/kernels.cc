@@ -13,8 +13,7 @@ namespace amem {
 namespace {
 
 constexpr unsigned kHostAllocForKernels = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
-constexpr unsigned kKernelThreads = kZeroPagesThreads;
-static_assert(kKernelThreads == kHashThreads && kHashedPageBytes == kSlotBytes);
+static_assert(kSlotBytes == size_t{64} << 10, "the page of both kernels");
 
 }  // namespace
 

@@ -2,14 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <cstddef>
-
 namespace amem {
 
 // The kernel that finds pages which need no copy. PTX, because it needs no compiler when amem is
 // built, and runs on every GPU from sm_60 on: the driver compiles it when it is loaded.
 
-/// One block of kZeroPagesThreads threads examines one page of kZeroPagesPageBytes. The number of
+/// One block of kKernelThreads threads examines one page of kSlotBytes. The number of
 /// the block is the index of an entry of the table:
 ///
 ///   table    one 64-bit entry for each page, at an address that is valid on the GPU and the host.
@@ -19,8 +17,7 @@ namespace amem {
 /// If the kernel did not run, no page is reported as zero. A block stops after the first 16 KiB
 /// that are not zero, so that it reads little of memory with contents.
 inline constexpr char kZeroPagesKernel[] = "amem_zero_pages";
-inline constexpr unsigned kZeroPagesThreads = 256;
-inline constexpr size_t kZeroPagesPageBytes = size_t{64} << 10;
+inline constexpr unsigned kKernelThreads = 256;
 
 inline constexpr char kKernelsPtx[] = R"ptx(
 .version 6.0

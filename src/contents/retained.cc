@@ -14,8 +14,8 @@ namespace {
 template <typename Use>
 void for_each_page(const std::vector<Piece>& pieces, Use use) {
   for (const auto& [offset_bytes, size_bytes] : pieces)
-    for (size_t page = (offset_bytes + kHashedPageBytes - 1) / kHashedPageBytes;
-         (page + 1) * kHashedPageBytes <= offset_bytes + size_bytes; ++page)
+    for (size_t page = (offset_bytes + kSlotBytes - 1) / kSlotBytes;
+         (page + 1) * kSlotBytes <= offset_bytes + size_bytes; ++page)
       use(page);
 }
 
@@ -27,13 +27,13 @@ std::vector<std::shared_ptr<HashedPages>> hash_together(std::vector<Transfer>* t
   for (Transfer& transfer : *transfers) {
     if (transfer.hashes == nullptr) continue;
     std::shared_ptr<HashedPages>& hashed = last[transfer.device];
-    const size_t count = total_bytes(transfer.pieces) / kHashedPageBytes;
+    const size_t count = total_bytes(transfer.pieces) / kSlotBytes;
     if (hashed == nullptr || hashed->pages.size() + count > Kernels::kMaxPagesAtOnce)
       all.push_back(hashed = std::make_shared<HashedPages>());
     transfer.hashed = hashed;
     transfer.first_hashed = hashed->pages.size();
     for_each_page(transfer.pieces, [&](size_t page) {
-      hashed->pages.push_back(transfer.address + page * kHashedPageBytes);
+      hashed->pages.push_back(transfer.address + page * kSlotBytes);
     });
   }
   return all;
@@ -61,14 +61,14 @@ std::vector<CopyRange> changed_ranges(const Transfer& transfer,
     is_same[page] =
         known != PageHash{} && (known == found || seeded_fault("take_all_for_unchanged"));
     known = found;
-    if (is_same[page]) transfer.hashed->unchanged_bytes += kHashedPageBytes;
+    if (is_same[page]) transfer.hashed->unchanged_bytes += kSlotBytes;
   });
   std::vector<CopyRange> changed;
   for (const auto& [offset_bytes, on_host] : ranges)
     for (size_t done = 0, bytes = 0; done < on_host.size_bytes; done += bytes) {
       const size_t at = offset_bytes + done;
-      bytes = std::min(on_host.size_bytes - done, kHashedPageBytes - at % kHashedPageBytes);
-      if (is_same[at / kHashedPageBytes]) continue;
+      bytes = std::min(on_host.size_bytes - done, kSlotBytes - at % kSlotBytes);
+      if (is_same[at / kSlotBytes]) continue;
       if (done > 0 && !changed.empty() && changed.back().on_host.end() == on_host.base + done)
         changed.back().on_host.size_bytes += bytes;
       else

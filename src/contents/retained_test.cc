@@ -9,7 +9,7 @@
 namespace amem {
 namespace {
 
-constexpr size_t kPage = kHashedPageBytes;
+constexpr size_t kPage = kSlotBytes;
 
 Transfer hashed_transfer(std::vector<Piece> pieces, DeviceAddress address = 0, int device = 0) {
   Transfer transfer;

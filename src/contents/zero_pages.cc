@@ -7,11 +7,8 @@
 namespace amem {
 namespace {
 
-constexpr size_t kPageBytes = kZeroPagesPageBytes;
-static_assert(kPageBytes == kSlotBytes, "pages begin where allocations in a slab do");
-
 size_t page_count(DeviceAddress backing, const Piece& piece) {
-  return (backing + piece.offset_bytes) % kKernelAlignment == 0 ? piece.size_bytes / kPageBytes : 0;
+  return (backing + piece.offset_bytes) % kKernelAlignment == 0 ? piece.size_bytes / kSlotBytes : 0;
 }
 
 }  // namespace
@@ -20,7 +17,7 @@ void add_pages(DeviceAddress backing, const std::vector<Piece>& pieces,
                std::vector<DeviceAddress>* pages) {
   for (const Piece& piece : pieces)
     for (size_t page = 0; page < page_count(backing, piece); ++page)
-      pages->push_back(backing + piece.offset_bytes + page * kPageBytes);
+      pages->push_back(backing + piece.offset_bytes + page * kSlotBytes);
 }
 
 std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<Piece>& pieces,
@@ -31,12 +28,12 @@ std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<P
     const size_t end_bytes = piece.offset_bytes + piece.size_bytes;
     const size_t piece_begins = left.size();
     for (size_t at = piece.offset_bytes, page = 0; at < end_bytes; ++page) {
-      const size_t bytes = page < whole_pages ? kPageBytes : end_bytes - at;
+      const size_t bytes = page < whole_pages ? kSlotBytes : end_bytes - at;
       const bool zero = page < whole_pages && *(*is_zero)++;
       const size_t gap_bytes = left.size() == piece_begins
                                    ? SIZE_MAX
                                    : at - left.back().offset_bytes - left.back().size_bytes;
-      if (!zero && gap_bytes < kMinZeroPages * kPageBytes)
+      if (!zero && gap_bytes < kMinZeroPages * kSlotBytes)
         left.back().size_bytes += gap_bytes + bytes;
       else if (!zero)
         left.push_back({at, bytes});

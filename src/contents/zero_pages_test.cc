@@ -136,7 +136,7 @@ Driver fake_driver() {
                              unsigned threads, unsigned, unsigned, unsigned, DriverStream,
                              void** parameters, void**) {
     EXPECT_EQ(kernel, reinterpret_cast<DriverKernel>(&g_kernel));
-    EXPECT_EQ(threads, kZeroPagesThreads);
+    EXPECT_EQ(threads, kKernelThreads);
     EXPECT_EQ(*static_cast<DeviceAddress*>(parameters[0]), kHostOnDevice);
     g_gpu.grids.push_back(blocks);
     return answer("cuLaunchKernel");

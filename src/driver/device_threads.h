@@ -2,11 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/deadline.h"

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 struct CUctx_st;

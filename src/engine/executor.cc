@@ -3,6 +3,7 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
@@ -66,14 +67,13 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
 }
 
 std::vector<BackingId> Executor::by_saved_share(const Plan& plan) {
-  std::vector<std::pair<double, BackingId>> shares;
   MutexLock lock(registry_.mutex);
-  for (const Backing* const backing : registry_.find_backings(plan.own))
-    shares.emplace_back(share_of(backing->saved_pieces, backing->size_bytes), backing->id);
-  std::stable_sort(shares.begin(), shares.end(),
-                   [](const auto& left, const auto& right) { return left.first > right.first; });
+  std::vector<Backing*> backings = registry_.find_backings(plan.own);
+  std::ranges::stable_sort(backings, std::greater(), [](const Backing* backing) {
+    return share_of(backing->saved_pieces, backing->size_bytes);
+  });
   std::vector<BackingId> order;
-  for (const auto& [share, id] : shares) order.push_back(id);
+  for (const Backing* const backing : backings) order.push_back(backing->id);
   return order;
 }
 
@@ -160,22 +160,23 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
       },
       deadline));
   AMEM_TRY(std::move(dropped_all));
-  Transfers rest = std::move(*found);
-  std::erase_if(rest, [](const Transfer& transfer) { return total_bytes(transfer.pieces) == 0; });
-  AMEM_TRY(make_file(rest, deadline));
-  std::stable_sort(rest.begin(), rest.end(), [](const auto& left, const auto& right) {
+  Transfers remaining = std::move(*found);
+  std::erase_if(remaining,
+                [](const Transfer& transfer) { return total_bytes(transfer.pieces) == 0; });
+  AMEM_TRY(make_file(remaining, deadline));
+  std::stable_sort(remaining.begin(), remaining.end(), [](const auto& left, const auto& right) {
     return share_of(left.pieces, left.size_bytes) < share_of(right.pieces, right.size_bytes);
   });
-  const std::vector<std::shared_ptr<HashedPages>> hashed = hash_together(&rest);
+  const std::vector<std::shared_ptr<HashedPages>> hashed = hash_together(&remaining);
   // Memory without contents leaves first.
   std::vector<BackingId> order = plan.own;
   std::erase_if(order, [&](BackingId id) {
-    return std::ranges::find(rest, id, &Transfer::backing) != rest.end();
+    return std::ranges::find(remaining, id, &Transfer::backing) != remaining.end();
   });
   last_kept_bytes_ = 0;
-  Plan rest_of_plan = plan;
+  Plan remaining_plan = plan;
   do {
-    Transfers next = AMEM_TRY(next_transfers(&rest_of_plan, &rest, deadline));
+    Transfers next = AMEM_TRY(next_transfers(&remaining_plan, &remaining, deadline));
     step_point("pause_room_taken");
     CopyPipeline copies(context_.devices, copiers_out_);
     for (Transfer& transfer : next) {
@@ -190,7 +191,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
       (void)copies.wait_until_idle(deadline);  // the program may write after the error
       return released_all;
     }
-  } while (!rest.empty());
+  } while (!remaining.empty());
   for (const std::shared_ptr<HashedPages>& pages : hashed) {
     report->unchanged_bytes += pages->unchanged_bytes;
     report->copied_bytes -= pages->unchanged_bytes;
@@ -283,7 +284,7 @@ Status Executor::create_each(const Plan& plan, const WaitForRoom& wait_for_room,
 
 /// Releases what a failed resume has created. Contents that are no longer on the host are saved
 /// again.
-Status Executor::give_back(const Plan& plan, const std::vector<BackingId>& begun) {
+Status Executor::release_created(const Plan& plan, const std::vector<BackingId>& begun) {
   Plan filled{.imports = {}, .own = {}, .is_switch = true};
   {
     MutexLock lock(registry_.mutex);
@@ -299,13 +300,13 @@ Status Executor::give_back(const Plan& plan, const std::vector<BackingId>& begun
   return move_out(filled, Deadline::after_ms(context_.timeout_ms), &report);
 }
 
-void Executor::end_move_in(const Plan& plan, bool is_whole) {
+void Executor::end_move_in(const Plan& plan, bool only_filled) {
   MutexLock lock(registry_.mutex);
   for (Backing* const backing : registry_.find_backings(plan.own)) {
     if (backing->state != restoring) continue;
     const bool is_filled = backing->filled != nullptr && *backing->filled == kAllFilled;
     const bool returns_memory = backing->saved != nullptr && backing->saved_file.file == nullptr;
-    if (!is_whole && (!is_filled || !returns_memory || retains(*backing))) continue;
+    if (only_filled && (!is_filled || !returns_memory || retains(*backing))) continue;
     backing->state = resident;
     backing->filled = nullptr;
     if (!retains(*backing))
@@ -377,9 +378,9 @@ Status Executor::move_in(const Plan& plan, const WaitForRoom& wait_for_room,
     // Memory is released only when no copy uses it.
     const Status idle = copies->wait_until_idle(deadline);
     if (!idle.ok() && idle.error().kind == ErrorKind::timeout) keep(copies);
-    const Status given_back = idle.ok() ? give_back(plan, begun) : ok_status();
-    if (!given_back.ok())
-      created.error().message += "; and a part stays on the GPU: " + given_back.error().message;
+    const Status undone = idle.ok() ? release_created(plan, begun) : ok_status();
+    if (!undone.ok())
+      created.error().message += "; and a part stays on the GPU: " + undone.error().message;
     return created;
   }
   copies->finish();
@@ -387,7 +388,7 @@ Status Executor::move_in(const Plan& plan, const WaitForRoom& wait_for_room,
   meanwhile();
   Status filled = copies->wait_for_all(deadline);
   copies->stop();
-  if (filled.ok()) end_move_in(plan, true);
+  if (filled.ok()) end_move_in(plan, false);
   if (filled.ok() || filled.error().kind != ErrorKind::timeout) return filled;
   keep(copies);
   return late(filled.error());

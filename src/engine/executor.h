@@ -71,8 +71,8 @@ class Executor {
   /// Creates memory and restores its contents, including those of an earlier call that failed.
   /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
   /// released again, so that the call can be repeated; if a copy has failed or the deadline has
-  /// passed, the memory is kept, and the next call goes on from there. Of a switch, contents whose
-  /// host memory was returned are saved again; if there is no memory for them, they stay.
+  /// passed, the memory is kept, and the next call continues from there. Of a switch, contents
+  /// whose host memory was returned are saved again; if there is no memory for them, they stay.
   Status move_in(const Plan& plan, const WaitForRoom& wait_for_room,
                  const std::function<void()>& meanwhile, Deadline deadline, MoveReport* report);
 
@@ -100,7 +100,7 @@ class Executor {
   Status make_file(Transfers& transfers, Deadline deadline);
   HostBlock take_block(const Transfer& transfer);
   size_t take_blocks(Transfers& transfers);
-  Result<Transfers> next_transfers(Plan* plan, Transfers* rest, Deadline deadline);
+  Result<Transfers> next_transfers(Plan* plan, Transfers* remaining, Deadline deadline);
   static bool lacks_host_memory(const Error& error) { return error.kind == ErrorKind::os; }
   /// The plan's own backings, those of which the largest share is saved first.
   std::vector<BackingId> by_saved_share(const Plan& plan);
@@ -121,10 +121,10 @@ class Executor {
   /// Appends the backing to `begun` if it does not exist yet.
   Status create(BackingId id, std::vector<BackingId>* begun);
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
-  Status give_back(const Plan& plan, const std::vector<BackingId>& begun);
-  /// The plan's backings are resident; of a part of it, those that are filled and whose host memory
-  /// returns to the pool.
-  void end_move_in(const Plan& plan, bool is_whole);
+  Status release_created(const Plan& plan, const std::vector<BackingId>& begun);
+  /// The plan's backings are resident now. `only_filled`: those that are filled and whose host
+  /// memory returns to the pool.
+  void end_move_in(const Plan& plan, bool only_filled);
   /// Of the saved bytes of a plan, `*all_bytes`, those that are filled. `*source` receives the
   /// directory of those in a file.
   size_t filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source);

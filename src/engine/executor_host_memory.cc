@@ -131,14 +131,15 @@ size_t Executor::take_blocks(Transfers& transfers) {
 
 /// The first of the transfers, with host memory. In a switch, waits for memory that another
 /// process, or a resume of this one, returns; when nothing has come twice, it is no switch any
-/// more, and all is reserved. Where memory is short, goes on waiting. The others remain in `rest`.
-Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest,
+/// more, and all is reserved. Where memory is short, it continues to wait. The others stay in
+/// `remaining`.
+Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* remaining,
                                                      Deadline deadline) {
   constexpr long kWaitMs = 1000;
   size_t count = 0;
-  while (!rest->empty() && (count = take_blocks(*rest)) == 0) {
-    const int device = rest->front().device;
-    const size_t bytes = HostPool::block_bytes(host_bytes(rest->front()));
+  while (!remaining->empty() && (count = take_blocks(*remaining)) == 0) {
+    const int device = remaining->front().device;
+    const size_t bytes = HostPool::block_bytes(host_bytes(remaining->front()));
     const auto is_there = std::make_shared<bool>(false);
     AMEM_TRY(context_.devices.run({{device,
                                     [=, this, wait_ms = plan->is_switch ? kWaitMs : 0] {
@@ -147,7 +148,7 @@ Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest
                                     }}},
                                   "host memory of other processes", deadline));
     if (*is_there) continue;
-    const Status reserved = reserve(*plan, *rest, deadline);
+    const Status reserved = reserve(*plan, *remaining, deadline);
     const bool waits = plan->is_switch && !deadline.passed();
     if (reserved.ok()) {
       if (plan->has_waited) plan->is_switch = false;
@@ -156,9 +157,9 @@ Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest
       return reserved.error();
     }
   }
-  const auto end = rest->begin() + static_cast<std::ptrdiff_t>(count);
-  Transfers next(std::make_move_iterator(rest->begin()), std::make_move_iterator(end));
-  rest->erase(rest->begin(), end);
+  const auto end = remaining->begin() + static_cast<std::ptrdiff_t>(count);
+  Transfers next(std::make_move_iterator(remaining->begin()), std::make_move_iterator(end));
+  remaining->erase(remaining->begin(), end);
   std::erase_if(next, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
   return next;
 }
@@ -175,7 +176,7 @@ Status Executor::return_host_memory(const Plan& plan, CopyPipeline& copies,
     if (filled.error().kind != ErrorKind::timeout || deadline.passed()) return filled;
     AMEM_TRY(keep_place());
   }
-  end_move_in(plan, false);
+  end_move_in(plan, true);
   return ok_status();
 }
 

@@ -35,16 +35,16 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
   return pieces;
 }
 
-Plan plan_pause(Registry& registry, const Tags& tags, bool only_left) {
+Plan plan_pause(Registry& registry, const Tags& tags, bool only_leftovers) {
   Plan plan;
   MutexLock lock(registry.mutex);
   for (const auto& [id, backing] : registry.backings()) {
     using enum BackingState;
     if (!tags.contains(backing.tag)) continue;
     if (is_persistent(backing, registry.allocations())) continue;
-    const bool unmaps = !only_left && (backing.state == mapped || backing.state == revoked);
+    const bool unmaps = !only_leftovers && (backing.state == mapped || backing.state == revoked);
     const bool leaves = backing.state == restoring ||
-                        (backing.state == resident && (backing.is_left || !only_left));
+                        (backing.state == resident && (backing.is_leftover || !only_leftovers));
     if (backing.is_import ? !unmaps : !leaves) continue;
     (backing.is_import ? plan.imports : plan.own).push_back(id);
     plan.tags.insert(backing.tag);

@@ -37,9 +37,9 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
 // These functions take the registry's mutex.
 
 /// A pause of these tags. Omits backings that are persistent or released. Includes backings that a
-/// failed resume has partly created: their contents are on the host. With `only_left`, for paused
-/// tags: own memory that a failed call has left; other resident memory is new and in use.
-Plan plan_pause(Registry& registry, const Tags& tags, bool only_left = false);
+/// failed resume has partly created: their contents are on the host. With `only_leftovers`, for
+/// paused tags: own memory that a failed call has left; other resident memory is new and in use.
+Plan plan_pause(Registry& registry, const Tags& tags, bool only_leftovers = false);
 
 /// A resume of these tags. Also valid after a resume or a pause that failed at any step: it then
 /// takes back what was begun.

@@ -139,14 +139,14 @@ TEST_F(PlanTest, PauseReleasesWhatIsHalfMade) {
 }
 
 TEST_F(PlanTest, OnlyLeftIsWhatAFailedCallHasLeft) {
-  own().is_left = true;
+  own().is_leftover = true;
   own();
   own(Kind::keep, restoring);
-  own(Kind::keep, released).is_left = true;
-  own(Kind::persistent).is_left = true;
+  own(Kind::keep, released).is_leftover = true;
+  own(Kind::persistent).is_leftover = true;
   import(mapped);
 
-  const Plan plan = plan_pause(registry_, {""}, /*only_left=*/true);
+  const Plan plan = plan_pause(registry_, {""}, /*only_leftovers=*/true);
 
   EXPECT_EQ(text(plan), "own 1, own 3");
   EXPECT_EQ(plan.tags, Tags{""});

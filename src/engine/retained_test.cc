@@ -9,7 +9,7 @@
 namespace amem {
 namespace {
 
-constexpr size_t kPage = kHashedPageBytes;
+constexpr size_t kPage = kSlotBytes;
 constexpr size_t kPages = FakeGpus::kBytes / kPage;
 
 /// A GPU that runs amem's kernels. A test can make the one that hashes fail.

@@ -36,7 +36,7 @@ std::set<std::string_view> gpus_of(const TicketEntry& entry) {
 }
 
 bool intersect(const std::set<std::string_view>& left, const std::set<std::string_view>& right) {
-  const std::string_view any = RoomTicket::kAnyGpu;
+  const std::string_view any = RoomTicket::kUnknownGpu;
   return std::any_of(left.begin(), left.end(), [&](auto gpu) {
     return (gpu == any && !right.empty()) || right.contains(gpu) || right.contains(any);
   });
@@ -83,12 +83,12 @@ bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others,
 
 // Not by closing the file: a child of clone(2) may hold a copy of the descriptor.
 RoomTicket::~RoomTicket() {
-  if (file_.is_intact()) lock_file(file_.get(), F_OFD_SETLK, F_UNLCK);
+  if (file_.is_open()) lock_file(file_.get(), F_OFD_SETLK, F_UNLCK);
 }
 
 /// In the first place that nobody holds.
 Status RoomTicket::open_file() {
-  if (file_.is_intact()) return ok_status();
+  if (file_.is_open()) return ok_status();
   UniqueFd file = AMEM_TRY(open_user_file(TicketEntry::kFile));
   for (off_t& place = entry_.place = 0;
        !lock_file(file.get(), F_OFD_SETLK, F_WRLCK, place, sizeof entry_); place += sizeof entry_)
@@ -98,7 +98,7 @@ Status RoomTicket::open_file() {
 }
 
 Status RoomTicket::write() {
-  if (!file_.is_intact()) return os_error(EBADF, "pwrite(%s)", TicketEntry::kFile);
+  if (!file_.is_open()) return os_error(EBADF, "pwrite(%s)", TicketEntry::kFile);
   const DiscardedSignals discarded;  // below an RLIMIT_FSIZE of that size
   const ssize_t written = pwrite(file_.get(), &entry_, sizeof entry_, entry_.place);
   if (written == sizeof entry_) return ok_status();
@@ -116,7 +116,7 @@ std::vector<TicketEntry> RoomTicket::others() {
   for (off_t at = 0; pread(file.get(), &entry, sizeof entry, at) == sizeof entry;
        at += sizeof entry) {
     const auto lock = lock_file(file.get(), F_OFD_GETLK, F_WRLCK, at, sizeof entry);
-    const bool is_own = file_.is_intact() && at == entry_.place;
+    const bool is_own = file_.is_open() && at == entry_.place;
     if (!lock || lock->l_type == F_UNLCK || is_own) continue;
     entry.place = at;
     entry.job[sizeof entry.job - 1] = '\0';

@@ -49,8 +49,8 @@ class RoomTicket {
  public:
   /// How long a place counts after the last is_first().
   static constexpr long kCountsMs = 2000;
-  /// In place of a UUID that the driver does not report; equal to every UUID.
-  static constexpr const char* kAnyGpu = "any";
+  /// In place of a UUID that the driver does not report: it may be that of any GPU.
+  static constexpr const char* kUnknownGpu = "any";
 
   RoomTicket() = default;
   ~RoomTicket();

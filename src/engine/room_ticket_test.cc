@@ -53,10 +53,10 @@ TEST(ComesFirst, JobsWithoutACommonGpuDoNotWaitForEachOther) {
 }
 
 TEST(ComesFirst, GpuThatIsNotKnownMayBeThatOfAnyJob) {
-  const TicketEntry first = entry("a", {RoomTicket::kAnyGpu}, 10), own = entry("b", {"1"}, 20);
+  const TicketEntry first = entry("a", {RoomTicket::kUnknownGpu}, 10), own = entry("b", {"1"}, 20);
   EXPECT_TRUE(comes_first(first, {own}, kNow));
   EXPECT_FALSE(comes_first(own, {first}, kNow));
-  const TicketEntry later = entry("c", {RoomTicket::kAnyGpu}, 30);
+  const TicketEntry later = entry("c", {RoomTicket::kUnknownGpu}, 30);
   EXPECT_FALSE(comes_first(later, {own}, kNow));
 }
 

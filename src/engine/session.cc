@@ -128,7 +128,7 @@ Session::Change Session::begin_pause(const Selection& selection) {
   return change;
 }
 
-std::string Session::what_is_left(const Tags& tags) {
+std::string Session::leftovers_text(const Tags& tags) {
   return text_of(tags) + " is paused, with " +
          std::to_string(releasable_bytes(context_.registry, tags) >> 20) + " MiB still on the GPU";
 }
@@ -167,7 +167,7 @@ Status Session::move_out(TagStates::Running& running, const Selection& selection
   // peers have unmapped.
   step_point("pause_revoked");
   if (selection.trim_context && is_last(tags)) trim_contexts(deadline, report);
-  running.run_beside_others();
+  running.run_concurrently();
   const NvtxRange range("pause: copy and release");
   AMEM_TRY(executor_.move_out(plan_out(selection, tags), deadline, &report->move));
   step_point("pause_released");
@@ -191,7 +191,7 @@ SessionState Session::take_back(TagStates::Running& running, const Tags& tags, l
   const Plan back = plan_resume(context_.registry, tags);
   MoveReport report;
   RoomWait no_wait(context_, ticket_, {}, 0, nullptr);
-  Status taken = running.run_alone(deadline);
+  Status taken = running.run_exclusively(deadline);
   if (taken.ok()) taken = restore_contexts(running, no_wait, deadline);
   if (taken.ok())
     taken = executor_.move_in(
@@ -200,7 +200,7 @@ SessionState Session::take_back(TagStates::Running& running, const Tags& tags, l
   if (!taken.ok()) {
     error->message +=
         "; and its memory could not be restored (" + taken.error().message + "), so " +
-        what_is_left(tags) +
+        leftovers_text(tags) +
         ": pause again to release the rest or, when there is enough free memory, resume";
     return SessionState::paused;
   }
@@ -216,8 +216,8 @@ SessionState Session::take_back(TagStates::Running& running, const Tags& tags, l
   return SessionState::paused;
 }
 
-// Work launched since the drain holds up the call. After this time the pause goes on, up to its
-// first copy, which the driver holds up until the call has returned.
+// Work that was launched since the drain delays the call. After this time the pause continues until
+// its first copy, which the driver delays until the call has returned.
 void Session::trim_contexts(Deadline deadline, SessionReport* report) {
   constexpr long kMaxMs = 1000;
   const Deadline soon = Deadline::after_ms(std::min<long>(kMaxMs, deadline.left_ms()));
@@ -245,7 +245,7 @@ Status Session::carry_out_pause(TagStates::Running& running, const Selection& se
     *paused = tags;
   if (!change.paused.empty())
     status.error().message +=
-        "; " + what_is_left(change.paused) + ": pause again to release the rest, or resume";
+        "; " + leftovers_text(change.paused) + ": pause again to release the rest, or resume";
   return status;
 }
 
@@ -270,7 +270,7 @@ Status Session::pause_uncounted(const Selection& wanted) {
   const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);
   report.moved_bytes += report.context_bytes;
   report.end_time_s = now_s();
-  if (!status.ok()) note_left(plan_pause(context_.registry, paused).own);
+  if (!status.ok()) note_leftovers(plan_pause(context_.registry, paused).own);
   pool_.lend();
   Tags active = change.all();
   for (const Tag& tag : paused) active.erase(tag);
@@ -301,15 +301,15 @@ Status Session::restore_contexts(TagStates::Running& running, RoomWait& wait, De
   for (;;) {
     const Status restored = context_memory_.restore(deadline);
     if (restored.ok() || !is_lack_of_memory(restored.error())) return restored;
-    running.run_beside_others();
+    running.run_concurrently();
     AMEM_TRY(wait.wait_for_room(restored.error(), {}));
-    AMEM_TRY(running.run_alone(deadline));
+    AMEM_TRY(running.run_exclusively(deadline));
   }
 }
 
 Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags,
                         Deadline deadline, SessionReport* report) {
-  AMEM_TRY(running.run_alone(deadline));
+  AMEM_TRY(running.run_exclusively(deadline));
   AMEM_TRY(restore_contexts(running, wait, deadline));
   Plan plan = plan_resume(context_.registry, tags);
   plan.is_switch = wait.waits();
@@ -322,13 +322,13 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
       fetched = sharing_.imports().fetch(plan.imports, BackingState::dropped, deadline);
       step_point("resume_shared");
     };
-    running.run_beside_others();
+    running.run_concurrently();
     AMEM_TRY(executor_.move_in(plan, std::bind_front(&RoomWait::wait_for_room, &wait), share,
                                deadline, &report->move));
   }
   step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
-  AMEM_TRY(running.run_alone(deadline));
+  AMEM_TRY(running.run_exclusively(deadline));
   // A resume without its imports fails, and calls of an importer would then wait on the GPU for a
   // process that is paused. No process waits for another one's restore here: fetches are answered
   // by the service thread.
@@ -344,7 +344,7 @@ std::set<std::string> Session::gpus_of(const Plan& plan) {
   std::set<std::string> gpus;
   for (const auto& [device, bytes] : own_bytes(context_.registry, plan)) {
     const std::string uuid = gpu_uuid(context_.driver, device);
-    gpus.insert(uuid.empty() ? RoomTicket::kAnyGpu : uuid);
+    gpus.insert(uuid.empty() ? RoomTicket::kUnknownGpu : uuid);
   }
   return gpus;
 }
@@ -355,35 +355,35 @@ void Session::note_ticket(bool resumed) {
     ticket_.note(resumed, job_of(context_), paused_gpus(context_.clients.tags()));
 }
 
-/// What failed calls have left on the GPUs, of these tags and all that are paused.
-Plan Session::plan_left(Tags tags) {
+/// The memory that failed calls have left on the GPUs, of these tags and all that are paused.
+Plan Session::plan_leftovers(Tags tags) {
   for (const auto& [tag, state] : states())
     if (state == SessionState::paused) tags.insert(tag);
-  return plan_pause(context_.registry, tags, /*only_left=*/true);
+  return plan_pause(context_.registry, tags, /*only_leftovers=*/true);
 }
 
-void Session::note_left(const std::vector<BackingId>& ids) {
+void Session::note_leftovers(const std::vector<BackingId>& ids) {
   MutexLock lock(context_.registry.mutex);
-  for (Backing* const backing : context_.registry.find_backings(ids)) backing->is_left = true;
+  for (Backing* const backing : context_.registry.find_backings(ids)) backing->is_leftover = true;
 }
 
 /// Two processes that each hold memory while they wait would wait for each other.
-Status Session::release_left(TagStates::Running& running, const Selection& selection,
-                             const Tags& tags, bool trims_contexts) {
-  trims_contexts = trims_contexts && context_memory_.returned_bytes().empty() && is_last(tags);
-  if (plan_left(tags).tags.empty() && !trims_contexts) return ok_status();
+Status Session::release_leftovers(TagStates::Running& running, const Selection& selection,
+                                  const Tags& tags, bool were_trimmed) {
+  were_trimmed = were_trimmed && context_memory_.returned_bytes().empty() && is_last(tags);
+  if (plan_leftovers(tags).tags.empty() && !were_trimmed) return ok_status();
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
-  AMEM_TRY(running.run_alone(deadline, /*without_pause=*/true));
+  AMEM_TRY(running.run_exclusively(deadline, /*without_pause=*/true));
   SessionReport report;
   Status status = ok_status();
-  if (const Plan left = plan_left(tags); !left.tags.empty()) {
+  if (const Plan left = plan_leftovers(tags); !left.tags.empty()) {
     status = quiesce(selection, left.tags, deadline, &report);
     if (status.ok()) status = sharing_.exports().revoke(left.tags, deadline);
     if (status.ok()) status = executor_.move_out(left, deadline, &report.move);
     pool_.lend();
   }
-  if (status.ok() && trims_contexts) trim_contexts(deadline, &report);
-  if (status.ok()) running.run_beside_others();
+  if (status.ok() && were_trimmed) trim_contexts(deadline, &report);
+  if (status.ok()) running.run_concurrently();
   return status;
 }
 
@@ -392,15 +392,15 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   const long wait_ms = selection.wait_ms < 0 ? context_.resume_wait_ms : selection.wait_ms;
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection) + wait_ms);
   step_point("resume_begun");
-  if (wait_ms > 0) running.run_beside_others();
-  const bool trims_contexts = !context_memory_.returned_bytes().empty();
+  if (wait_ms > 0) running.run_concurrently();
+  const bool were_trimmed = !context_memory_.returned_bytes().empty();
   std::set<std::string> gpus = paused_gpus(tags);
-  if (!gpus.empty()) gpus.merge(gpus_of(plan_left(tags)));
+  if (!gpus.empty()) gpus.merge(gpus_of(plan_leftovers(tags)));
   RoomWait wait(context_, ticket_, gpus, wait_ms, selection.cancelled);
   Status status = ok_status();
   do {
-    status =
-        wait.wait_for_turn([&] { return release_left(running, selection, tags, trims_contexts); });
+    status = wait.wait_for_turn(
+        [&] { return release_leftovers(running, selection, tags, were_trimmed); });
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
@@ -409,8 +409,8 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
     return status;
   }
   constexpr long kMaxMs = 1000;
-  if (trims_contexts && is_lack_of_memory(status.error()) && is_last(tags) &&
-      running.run_alone(Deadline::after_ms(kMaxMs), /*without_pause=*/true).ok())
+  if (were_trimmed && is_lack_of_memory(status.error()) && is_last(tags) &&
+      running.run_exclusively(Deadline::after_ms(kMaxMs), /*without_pause=*/true).ok())
     trim_contexts(Deadline::after_ms(kMaxMs), report);
   std::map<int, size_t> wanted = context_memory_.returned_bytes();
   for (const auto& [device, bytes] :
@@ -442,7 +442,7 @@ Status Session::resume_uncounted(const Selection& selection) {
     const Phase phase("resume", &report.total_ms);
     status = resume_in_turn(*running, selection, tags, &report);
     // What a late reservation of an earlier pause holds. One that runs beside counts on its own.
-    const bool is_alone = status.ok() || running->run_alone(Deadline::after_ms(kMaxMs)).ok();
+    const bool is_alone = status.ok() || running->run_exclusively(Deadline::after_ms(kMaxMs)).ok();
     if (is_alone && !states_.is_pausing()) pool_.lend();
   }
   if (tags.empty()) return status;
@@ -454,7 +454,7 @@ Status Session::resume_uncounted(const Selection& selection) {
     counters_.last_resume = report;
     counters_.copied_bytes += report.move.copied_bytes;
   }
-  if (!status.ok()) note_left(plan.own);
+  if (!status.ok()) note_leftovers(plan.own);
   states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
   if (!status.ok()) status.error().message += "; " + text_of(tags) + " stays paused";
   if (status.ok())
@@ -467,7 +467,7 @@ Status Session::resume_uncounted(const Selection& selection) {
   return status;
 }
 
-// --- Host memory that a session pins ahead of a pause, and gives back
+// --- Host memory: pinned before a pause, and unpinned on request
 
 void Session::prepare_host_memory(int device, size_t size_bytes) {
   (void)context_.devices.start({{device, [this, device, size_bytes] {

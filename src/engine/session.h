@@ -31,7 +31,7 @@ struct Selection {
 };
 
 /// Pause and resume of this process. Each tag is active -> pausing -> paused -> resuming -> active.
-/// One pause runs at a time. Resumes of other tags run beside it and each other while memory moves
+/// One pause runs at a time. Resumes of other tags run at the same time while memory moves
 /// or a resume waits for room.
 ///
 /// Threads: pause() and resume() from any thread. A second caller waits for the first, then does
@@ -114,13 +114,13 @@ class Session {
                   Deadline deadline, SessionReport* report);
   SessionState take_back(TagStates::Running& running, const Tags& tags, long timeout_ms,
                          Error* error);
-  std::string what_is_left(const Tags& tags);
+  std::string leftovers_text(const Tags& tags);
   Status move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags, Deadline deadline,
                  SessionReport* report);
-  Plan plan_left(Tags tags);
-  void note_left(const std::vector<BackingId>& ids);
-  Status release_left(TagStates::Running& running, const Selection& selection, const Tags& tags,
-                      bool trims_contexts);
+  Plan plan_leftovers(Tags tags);
+  void note_leftovers(const std::vector<BackingId>& ids);
+  Status release_leftovers(TagStates::Running& running, const Selection& selection,
+                           const Tags& tags, bool were_trimmed);
   Status resume_in_turn(TagStates::Running& running, const Selection& selection, const Tags& tags,
                         SessionReport* report);
   /// A switch if a resume of any process waits for its memory.

@@ -21,29 +21,29 @@ const char* session_state_name(SessionState state) {
 
 TagStates::Running::~Running() {
   MutexLock lock(states_.mutex_);
-  if (alone_) states_.alone_ = SessionState::active;
+  if (exclusive_) states_.exclusive_ = SessionState::active;
   if (change_ == SessionState::pausing) states_.pausing_ = false;
   states_.changed_.notify_all();
 }
 
-void TagStates::Running::run_beside_others() {
+void TagStates::Running::run_concurrently() {
   MutexLock lock(states_.mutex_);
-  if (std::exchange(alone_, false)) states_.alone_ = SessionState::active;
+  if (std::exchange(exclusive_, false)) states_.exclusive_ = SessionState::active;
   states_.changed_.notify_all();
 }
 
-Status TagStates::Running::run_alone(Deadline deadline, bool without_pause) {
+Status TagStates::Running::run_exclusively(Deadline deadline, bool without_pause) {
   MutexLock lock(states_.mutex_);
-  if (alone_) return ok_status();
+  if (exclusive_) return ok_status();
   const auto other = [&]() AMEM_REQUIRES(states_.mutex_) {
-    return without_pause && states_.pausing_ ? SessionState::pausing : states_.alone_;
+    return without_pause && states_.pausing_ ? SessionState::pausing : states_.exclusive_;
   };
   if (!states_.changed_.wait_until(states_.mutex_, deadline, [&]() AMEM_REQUIRES(states_.mutex_) {
         return other() == SessionState::active;
       }))
     return busy(other());
-  states_.alone_ = change_;
-  alone_ = true;
+  states_.exclusive_ = change_;
+  exclusive_ = true;
   return ok_status();
 }
 
@@ -60,14 +60,14 @@ Result<std::unique_ptr<TagStates::Running>> TagStates::begin(SessionState change
                                                              Deadline deadline) {
   MutexLock lock(mutex_);
   const auto other = [&]() AMEM_REQUIRES(mutex_) {
-    if (alone_ != SessionState::active) return alone_;
+    if (exclusive_ != SessionState::active) return exclusive_;
     if (pausing_ && change == SessionState::pausing) return change;
     return change_of(tags);
   };
   if (!changed_.wait_until(mutex_, deadline,
                            [&]() AMEM_REQUIRES(mutex_) { return other() == SessionState::active; }))
     return busy(other());
-  alone_ = change;
+  exclusive_ = change;
   if (change == SessionState::pausing) pausing_ = true;
   return std::make_unique<Running>(*this, change);
 }

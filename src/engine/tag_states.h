@@ -20,31 +20,31 @@ class TagStates {
  public:
   /// A pause or resume that is running. It ends with this object.
   ///
-  /// It runs alone until run_beside_others(). Then others run beside it, for other tags, until
-  /// run_alone(). At most one pause runs at a time.
+  /// It runs exclusively until run_concurrently(). Then others run at the same time, for other
+  /// tags, until run_exclusively(). At most one pause runs at a time.
   class Running {
    public:
     Running(TagStates& states, SessionState change) : states_(states), change_(change) {}
     ~Running();
     Running(const Running&) = delete;
 
-    void run_beside_others();
-    /// Waits until no other one runs alone; `without_pause`: and no pause runs. Errors: timeout,
-    /// which names the other one.
-    Status run_alone(Deadline deadline, bool without_pause = false);
+    void run_concurrently();
+    /// Waits until no other one runs exclusively; `without_pause`: and no pause runs. Errors:
+    /// timeout, which names the other one.
+    Status run_exclusively(Deadline deadline, bool without_pause = false);
 
    private:
     TagStates& states_;
     const SessionState change_;
-    bool alone_ = true;
+    bool exclusive_ = true;
   };
 
   /// Begins a pause or resume of these tags; empty: of all tags. `change` is pausing or resuming.
-  /// Waits until no other one runs alone or changes these tags. Errors: timeout, which names the
-  /// other one.
+  /// Waits until no other one runs exclusively or changes these tags. Errors: timeout, which names
+  /// the other one.
   Result<std::unique_ptr<Running>> begin(SessionState change, const Tags& tags, Deadline deadline);
 
-  /// Whether a pause runs. For a thread whose change runs alone: none begins meanwhile.
+  /// Whether a pause runs. For a thread whose change runs exclusively: none begins meanwhile.
   bool is_pausing() const;
   /// Active if it was never set.
   SessionState of(const Tag& tag) const;
@@ -60,7 +60,7 @@ class TagStates {
 
   mutable Mutex mutex_;
   Condition changed_;
-  SessionState alone_ AMEM_GUARDED_BY(mutex_) = SessionState::active;  ///< active: none runs alone
+  SessionState exclusive_ AMEM_GUARDED_BY(mutex_) = SessionState::active;  ///< active: none
   bool pausing_ AMEM_GUARDED_BY(mutex_) = false;
   std::map<Tag, SessionState> states_ AMEM_GUARDED_BY(mutex_);  ///< of tags that are not active
 };

@@ -68,7 +68,7 @@ TEST_F(TagStatesTest, ChangesOfOtherTagsRunBesideOneThatDoesNotRunAlone) {
   ASSERT_TRUE(resume.ok());
   states_.set({"weights"}, resuming);
   EXPECT_FALSE(can_begin(pausing, {"kv_cache"})) << "it runs alone at first";
-  resume.value()->run_beside_others();
+  resume.value()->run_concurrently();
   EXPECT_TRUE(can_begin(resuming, {"nccl"}));
   for (const Tags& tags : {Tags{"weights"}, Tags{"kv_cache", "weights"}, Tags{}}) {
     EXPECT_FALSE(can_begin(pausing, tags)) << text_of(tags);
@@ -77,16 +77,16 @@ TEST_F(TagStatesTest, ChangesOfOtherTagsRunBesideOneThatDoesNotRunAlone) {
 
   const auto pause = states_.begin(pausing, {"kv_cache"}, now());
   ASSERT_TRUE(pause.ok());
-  EXPECT_FALSE(resume.value()->run_alone(now()).ok());
-  pause.value()->run_beside_others();
-  EXPECT_TRUE(resume.value()->run_alone(now()).ok());
-  EXPECT_FALSE(pause.value()->run_alone(now()).ok());
+  EXPECT_FALSE(resume.value()->run_exclusively(now()).ok());
+  pause.value()->run_concurrently();
+  EXPECT_TRUE(resume.value()->run_exclusively(now()).ok());
+  EXPECT_FALSE(pause.value()->run_exclusively(now()).ok());
 }
 
 TEST_F(TagStatesTest, OnePauseRunsAtATime) {
   const auto first = states_.begin(pausing, {"weights"}, now());
   ASSERT_TRUE(first.ok());
-  first.value()->run_beside_others();
+  first.value()->run_concurrently();
   EXPECT_FALSE(can_begin(pausing, {"kv_cache"}));
   EXPECT_TRUE(can_begin(resuming, {"kv_cache"}));
 }
@@ -94,7 +94,7 @@ TEST_F(TagStatesTest, OnePauseRunsAtATime) {
 TEST_F(TagStatesTest, EndOfOneThatRunsBesideDoesNotEndTheOneThatRunsAlone) {
   auto resume = states_.begin(resuming, {"weights"}, now());
   ASSERT_TRUE(resume.ok());
-  resume.value()->run_beside_others();
+  resume.value()->run_concurrently();
   const auto pause = states_.begin(pausing, {"kv_cache"}, now());
   ASSERT_TRUE(pause.ok());
   resume.value() = nullptr;

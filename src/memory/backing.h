@@ -106,7 +106,7 @@ using PageHash = std::array<uint32_t, 8>;
 /// By page of a backing; zero for a page whose hash is not known.
 using PageHashes = std::vector<PageHash>;
 
-/// What a resume has filled of a backing, also after its deadline: the next one goes on there.
+/// What a resume has filled of a backing, also after its deadline: the next one continues there.
 /// The number of its saved bytes, or kAllFilled, also if none are saved.
 using Filled = std::atomic<size_t>;
 inline constexpr size_t kAllFilled = SIZE_MAX;
@@ -137,9 +137,9 @@ struct Backing {
   std::map<size_t, AllocationId> allocations;  ///< by offset
   size_t used_end_bytes = 0;                   ///< end of the part that was ever used; whole slots
   size_t filled_bytes = 0;                     ///< bytes of it that are allocated now
-  bool is_staying = false;  ///< importers keep it during this pause, so it must not be released
-  bool is_left = false;     ///< a failed call may have left it on the GPU
-  int copying = 0;          ///< number of running copies; the backing stays mapped until they end
+  bool is_staying = false;   ///< importers keep it during this pause, so it must not be released
+  bool is_leftover = false;  ///< a failed call may have left it on the GPU
+  int copying = 0;           ///< number of running copies; the backing stays mapped until they end
 
   // Only for a backing of this process, while it is released, and afterwards if they are retained:
   HostBlock saved;                  ///< nullptr if no contents are kept

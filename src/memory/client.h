@@ -78,7 +78,7 @@ class Client {
   virtual Status quiesce_for_peer(const Scope& /*scope*/, Deadline /*deadline*/) {
     return ok_status();
   }
-  /// Peers have resumed or ended: work that waited for them goes on or fails. Called with the
+  /// Peers have resumed or ended: work that waited for them continues or fails. Called with the
   /// registry's mutex; must not wait.
   virtual void reopen_for_peer() {}
   /// A call of a peer waits until this process resumes: resumes it, if its own calls would. Called

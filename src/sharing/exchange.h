@@ -31,20 +31,12 @@ class Exchange {
   virtual Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) = 0;
   virtual std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) = 0;
 
-  /// Gives processes that have the returned handle a copy of a descriptor of the driver that is not
-  /// an allocation's, until it is withdrawn. Error of a withdrawal: misuse, for another handle.
-  virtual Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor) = 0;
-  virtual Status withdraw_descriptor(const IpcHandleBytes& handle) = 0;
-  /// The descriptor that another process offers. May wait for it, up to AMEM_TIMEOUT_MS; called
-  /// without a lock. Errors: protocol, for another handle; those of a request.
-  virtual Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) = 0;
-
   /// The processes of this user that have loaded such a library but not amem, for messages
   /// (process_names.h). Called without a lock.
   virtual std::string processes_without_amem(const char* library) = 0;
 
-  /// Makes this process reachable for peers. Again without effect.
-  virtual void meet_peers() = 0;
+  /// Starts the peer service, if it does not run: other processes can reach this one.
+  virtual void start_service() = 0;
   /// A call waits for the memory of the tag in a paused process, which may resume it.
   virtual void request_resume(const InstanceId& process, const Tag& tag) = 0;
 

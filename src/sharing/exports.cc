@@ -59,7 +59,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
   if (of_tag.is_paused && answer->paused_scope.empty())
     if (Client* client = context_.clients.of(backing.tag)) answer->paused_scope = client->scope();
   if (of_tag.is_paused || context_.exiting || !backing.is_here()) {
-    if (of_tag.is_paused) of_tag.told.insert(importer);
+    if (of_tag.is_paused) of_tag.notified.insert(importer);
     return Fetched::Outcome::paused;
   }
   if (item.has_backing) return Fetched::Outcome::noted;
@@ -100,7 +100,7 @@ void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
 void Exports::forget_importer(const InstanceId& importer) {
   MutexLock lock(context_.registry.mutex);
   importer_pids_.erase(importer);
-  for (auto& [tag, of_tag] : tags_) of_tag.told.erase(importer);
+  for (auto& [tag, of_tag] : tags_) of_tag.notified.erase(importer);
   auto& allocations = context_.registry.allocations();
   for (auto next = allocations.begin(); next != allocations.end();) {
     Allocation& allocation = (next++)->second;
@@ -173,7 +173,7 @@ Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline dead
         if (process != context_.self) asked[process];
     for (auto& [process, known] : asked) {
       if (!scope.empty()) known.tags = tags;
-      for (const Tag& tag : known.tags) tags_[tag].told.insert(process);
+      for (const Tag& tag : known.tags) tags_[tag].notified.insert(process);
     }
     for (const Tag& tag : tags) tags_[tag].is_paused = true;
   }

@@ -28,7 +28,7 @@ class Exports {
 
   Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// Exchange::offer_descriptor() and withdraw_descriptor().
+  /// Sharing::offer_descriptor() and withdraw_descriptor().
   IpcHandleBytes offer_descriptor(UniqueFd descriptor);
   bool withdraw_descriptor(uint64_t nonce);
   /// Answers with the token of an allocation, or with an offered descriptor.
@@ -77,9 +77,9 @@ class Exports {
   Allocation* find_exported(AllocationId id, uint64_t nonce) AMEM_REQUIRES(context_.registry.mutex);
   struct PendingRestore;
   struct OfTag {
-    bool is_paused = false;       ///< from revoke() to restore()
-    uint64_t restores = 0;        ///< number of restores; an earlier one is not sent again
-    std::set<InstanceId> told{};  ///< of the pause; to be told of the resume
+    bool is_paused = false;           ///< from revoke() to restore()
+    uint64_t restores = 0;            ///< number of restores; an earlier one is not sent again
+    std::set<InstanceId> notified{};  ///< of the pause, and to be notified of the resume
   };
   void send_restore(const std::shared_ptr<PendingRestore>& to);
   void on_restored(const std::shared_ptr<PendingRestore>& to, const Result<Received>& reply);

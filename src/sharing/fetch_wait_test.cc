@@ -22,7 +22,9 @@ TEST_F(FetchWaitTest, OfAResumeNamesTheOwnerThatHasNotReplied) {
   for (BackingId id = 1; id <= kMaxFds + 1; ++id) backings.push_back(add_dropped(silent_, id));
   testing::internal::CaptureStderr();
 
-  EXPECT_FALSE(sharing_->imports().fetch(backings, BackingState::dropped, Deadline::after_ms(kLongerThanNotice)).ok());
+  EXPECT_FALSE(sharing_->imports()
+                   .fetch(backings, BackingState::dropped, Deadline::after_ms(kLongerThanNotice))
+                   .ok());
 
   const std::string log = testing::internal::GetCapturedStderr();
   const std::string line =

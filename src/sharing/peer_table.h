@@ -20,7 +20,7 @@ namespace amem {
 /// it may have had no room.
 inline constexpr long kRequestAgainMs = 5000;
 
-/// What a call at a gate looks at before it goes on. The larger value includes the smaller one.
+/// What a call at a gate reads before it enters. The larger value includes the smaller one.
 enum class GateCheck : uint8_t {
   none,    ///< nothing: no paused peer shares anything with this process
   object,  ///< whether its object, such as a communicator, is open

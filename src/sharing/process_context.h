@@ -31,7 +31,7 @@ struct ProcessContext {
   Clients clients{};
   PeerTable peer_table{};
   std::atomic<PeerService*> peers{nullptr};
-  /// They fill memory, while `devices` save other memory.
+  /// For resumes: they fill memory while `devices` save other memory.
   DeviceThreads fill_threads{driver, exiting};
 };
 

@@ -45,8 +45,9 @@ TEST(RepliesTest, AllButOneIsNotEnough) {
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
-  EXPECT_EQ(status.error().message,
-            "the service thread of this process is held up, or the program has closed its files");
+  EXPECT_EQ(
+      status.error().message,
+      "the service thread of this process does not respond, or the program has closed its files");
 }
 
 TEST(RepliesTest, AnswersThatCameTooLateAreATimeout) {
@@ -61,7 +62,7 @@ TEST(RepliesTest, AnswersThatCameTooLateAreATimeout) {
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
   EXPECT_EQ(status.error().message,
             "process 7 did not answer the revoke: no answer in time; the service thread of this "
-            "process is held up, or the program has closed its files");
+            "process does not respond, or the program has closed its files");
 }
 
 TEST(RepliesTest, WaitEndsWithTheLastAnswer) {
@@ -121,8 +122,8 @@ TEST(RepliesTest, FailureDoesNotEndTheWaitForTheOthers) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::peer);
   EXPECT_EQ(status.error().message,
-            "process 7 cannot revoke its mappings: busy; the service thread of this process is "
-            "held up, or the program has closed its files");
+            "process 7 cannot revoke its mappings: busy; the service thread of this process "
+            "does not respond, or the program has closed its files");
 }
 
 TEST(RepliesTest, LateReplyMayComeAfterTheAskerHasGone) {

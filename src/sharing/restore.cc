@@ -48,7 +48,7 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
   const bool is_importer = !to->name.empty();
   const bool is_slow = why.kind == ErrorKind::timeout && is_importer;
   const bool is_awaited = to->replies != nullptr;
-  if (is_importer) tags_[to->tag].told.insert(to->process);
+  if (is_importer) tags_[to->tag].notified.insert(to->process);
   to->settle(why);
   // The gates of an importer open with this message. It is therefore sent again, to an importer
   // that has not replied in time, and after a connection has broken if no caller waits for the
@@ -81,14 +81,14 @@ void Exports::restore(const Tag& tag, Deadline deadline, const std::shared_ptr<R
     importing.merge(importers(backing));
   }
   for (const InstanceId& importer : importing) {
-    of_tag.told.erase(importer);
+    of_tag.notified.erase(importer);
     const std::string name = process_text(importer_pids_[importer]);
     replies->expect(name);
     send_restore(std::make_shared<PendingRestore>(
         PendingRestore{tag, importer, deadline, of_tag.restores, replies, name}));
   }
   const Deadline notified_by = Deadline::after_ms(context_.timeout_ms);
-  for (const InstanceId& process : std::exchange(of_tag.told, {}))
+  for (const InstanceId& process : std::exchange(of_tag.notified, {}))
     send_restore(std::make_shared<PendingRestore>(
         PendingRestore{tag, process, notified_by, of_tag.restores, nullptr}));
 }

@@ -57,7 +57,7 @@ Result<int> SharedHandles::device_of_caller() {
   const int device = AMEM_TRY(current_device(memory_.driver()));
   // The application may use the memory in a context that it has made.
   note_work_context(memory_.driver());
-  exchange_.meet_peers();
+  exchange_.start_service();
   return device;
 }
 

@@ -161,7 +161,7 @@ void Sharing::on_peer_gone(const PeerInfo& peer) {
   imports_.on_owner_gone(peer);
 }
 
-void Sharing::meet_peers() {
+void Sharing::start_service() {
   static std::atomic<bool> warned{false};  // every allocation tries again
   if (Status started = start(); !started.ok() && !warned.exchange(true))
     AMEM_LOG(warn, -1, "other processes cannot reach this one: %s",

@@ -40,14 +40,19 @@ class Sharing final : public Exchange, public PeerHandler {
   Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) override
       AMEM_REQUIRES(context_.registry.mutex);
   std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) override;
-  Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor) override;
-  Status withdraw_descriptor(const IpcHandleBytes& handle) override;
-  Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) override;
   std::string processes_without_amem(const char* library) override;
-  void meet_peers() override;
+  void start_service() override;
   void request_resume(const InstanceId& process, const Tag& tag) override;
   void wake_imports() override { imports_.wake(); }
   void forget(const Allocation& import) override AMEM_REQUIRES(context_.registry.mutex);
+
+  /// Gives processes that have the returned handle a copy of a descriptor of the driver that is not
+  /// an allocation's, until it is withdrawn. Error of a withdrawal: misuse, for another handle.
+  Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor);
+  Status withdraw_descriptor(const IpcHandleBytes& handle);
+  /// The descriptor that another process offers. May wait for it, up to AMEM_TIMEOUT_MS; called
+  /// without a lock. Errors: protocol, for another handle; those of a request.
+  Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle);
 
   // PeerHandler, called on the service thread.
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override;

@@ -89,7 +89,7 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
   const Result<Connection*> connection =
       socket.ok() ? add_connection(std::move(socket.value()), &token) : socket.error();
   if (!connection.ok()) {
-    on_not_dialled(instance, connection.error());
+    on_dial_failed(instance, connection.error());
     return false;
   }
   Peer& peer = peers_.at(instance);
@@ -100,7 +100,7 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
   return true;
 }
 
-void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
+void PeerLinks::on_dial_failed(const InstanceId& instance, const Error& why) {
   if (why.kind == ErrorKind::peer && forget_after_exec(instance)) return;
   Peer& peer = peers_.at(instance);
   // A process that was reached but has never sent Hello may have called exec(3). It shares nothing.

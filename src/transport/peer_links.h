@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -101,7 +100,7 @@ class PeerLinks {
   void dismiss_guest(uint64_t token);
   /// False if there is no connection.
   bool dial_peer(const InstanceId& instance);
-  void on_not_dialled(const InstanceId& instance, const Error& why);
+  void on_dial_failed(const InstanceId& instance, const Error& why);
   void redial_soon(const Peer& peer);
   void retry_soon();
 

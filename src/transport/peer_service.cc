@@ -21,8 +21,9 @@ constexpr uint64_t kEventToken = 1;
 Result<Packet> packet_of(Role role, uint64_t request_id, Message message,
                          std::vector<UniqueFd> fds) {
   if (role_of(message) != role || fds.size() != fds_of(message))
-    return make_error(ErrorKind::misuse, 0, "%s with %zu fds sent as what it is not",
-                      name_of(message), fds.size());
+    return make_error(ErrorKind::misuse, 0,
+                      "%s is sent as a message of another role, or with %zu descriptors, not %zu",
+                      name_of(message), fds.size(), fds_of(message));
   std::vector<uint8_t> bytes = AMEM_TRY(encode(request_id, std::move(message)));
   return Packet{std::move(bytes), std::move(fds)};
 }

@@ -11,13 +11,15 @@
 #include <string>
 
 #include "contents/hash_ptx.h"
+#include "contents/kernels_ptx.h"
+#include "memory/backing.h"
 #include "sim/blake3.h"
 #include "tests/contract/kernels_case.h"
 
 namespace amem::contract {
 namespace {
 
-constexpr size_t kPageBytes = kHashedPageBytes;
+constexpr size_t kPageBytes = kSlotBytes;
 using Hash = sim::Blake3Words;
 
 std::string hex(const Hash& hash) {
@@ -50,7 +52,7 @@ class HashPagesKernel : public KernelsCase {
     auto count = static_cast<unsigned>(page_count);
     void* parameters[] = {&pages, &hashes, &count};
     const unsigned blocks = (count + kHashedPagesPerBlock - 1) / kHashedPagesPerBlock;
-    return driver().cuLaunchKernel(function_, blocks, 1, 1, kHashThreads, 1, 1, 0, other_,
+    return driver().cuLaunchKernel(function_, blocks, 1, 1, kKernelThreads, 1, 1, 0, other_,
                                    parameters, nullptr);
   }
 

@@ -8,12 +8,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "memory/backing.h"
 #include "tests/contract/kernels_case.h"
 
 namespace amem::contract {
 namespace {
 
-constexpr size_t kPageBytes = kZeroPagesPageBytes;
+constexpr size_t kPageBytes = kSlotBytes;
 
 class ZeroPagesKernel : public KernelsCase {
  protected:
@@ -25,7 +26,7 @@ class ZeroPagesKernel : public KernelsCase {
   }
 
   CuResult look(CuDevicePtr table, size_t page_count) {
-    return launch(function_, page_count, kZeroPagesThreads, &table);
+    return launch(function_, page_count, kKernelThreads, &table);
   }
 
   /// What the kernel leaves in the table, which lies at an offset in the pinned memory.

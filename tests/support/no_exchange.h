@@ -25,11 +25,8 @@ class NoExchange : public Exchange {
   std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes&) override {
     return std::nullopt;
   }
-  Result<IpcHandleBytes> offer_descriptor(UniqueFd) override { return IpcHandleBytes{}; }
-  Status withdraw_descriptor(const IpcHandleBytes&) override { return ok_status(); }
-  Result<UniqueFd> take_descriptor(const IpcHandleBytes&) override { return UniqueFd(); }
   std::string processes_without_amem(const char*) override { return ++foreign, "process 4711"; }
-  void meet_peers() override {}
+  void start_service() override {}
   void request_resume(const InstanceId&, const Tag&) override {}
   void wake_imports() override {}
   void forget(const Allocation&) override { ++forgotten; }

@@ -45,7 +45,7 @@ template <typename... Parameters, DriverResult (*Driver::*kReal)(Parameters...),
           DriverResult (*kHook)(Object&, Parameters...)>
 struct Entry<kReal, kHook> : EntryTo<Object, kHook, Parameters...> {};
 
-/// A driver function that a library calls, and what it gets in its place.
+/// A driver function that a library calls, and the entry that replaces it.
 struct DriverCall {
   const char* name;    ///< as the library looks it up
   const char* symbol;  ///< in libcuda

@@ -14,11 +14,11 @@ DriverResult import_handle(SharedHandles& handles, DriverHandle* handle, void* s
   if (result != driver_result::kSuccess || type != kHandleTypeFd || is_our_handle(*handle))
     return result;
   // No amem has exported it. Multicast objects and host memory are not amem's anywhere.
-  static constinit std::atomic_flag g_said;
+  static constinit std::atomic_flag g_warned;
   AllocationProperties properties{};
   if (handles.memory().driver().cuMemGetAllocationPropertiesFromHandle(&properties, *handle) ==
           driver_result::kSuccess &&
-      properties.location.type == kLocationDevice && !g_said.test_and_set())
+      properties.location.type == kLocationDevice && !g_warned.test_and_set())
     AMEM_LOG(warn, -1,
              "GPU memory of a process without amem was imported (%s), which cannot import memory "
              "of this one: start all processes of the communicator with amem, or none",

@@ -241,7 +241,8 @@ TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
   ASSERT_FALSE(refused.is_inside());
   EXPECT_EQ(refused.refusal().kind, ErrorKind::peer);
   EXPECT_EQ(refused.refusal().message,
-            "ncclAllReduce: a member of this communicator, process 4711, has ended (if it is one); "
+            "ncclAllReduce: a member of this communicator, process 4711, has ended (it may not be "
+            "a member); "
             "abort the communicator");
 }
 

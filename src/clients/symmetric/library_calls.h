@@ -9,8 +9,8 @@
 
 namespace amem {
 
-// What libraries with symmetric memory of their own, PyTorch and NVSHMEM, get in place of the
-// driver's functions.
+// The entries that replace the driver's functions in libraries with symmetric memory of their own:
+// PyTorch and NVSHMEM.
 
 /// The calls that are the same for all libraries.
 extern const std::array<DriverCall, 10> kSharedLibraryCalls;

@@ -152,7 +152,7 @@ int make_communicator(NcclClient& client, int copy, const char* name, Comm paren
                       Identify identify, Make make, bool ignore_ended = false) {
   prepare_to_make();
   const auto call = [&] {
-    client.handles.exchange().meet_peers();
+    client.handles.exchange().start_service();
     const int result = make();
     if (result != ncclSuccess && result != ncclInProgress) return result;
     thread_value<PendingCommunicators>().push_back({parent, slot, std::move(identify)});
@@ -239,8 +239,8 @@ AMEM_DOOR(ncclGroupStart, (), (), {
 })
 
 AMEM_DOOR(ncclCommSuspend, (Comm comm, int flags), (comm, flags), {
-  static std::atomic<bool> told{false};
-  if (client->handles.memory().slabs().enabled() && !told.exchange(true))
+  static std::atomic<bool> warned{false};
+  if (client->handles.memory().slabs().enabled() && !warned.exchange(true))
     AMEM_LOG(warn, -1,
              "ncclCommSuspend() frees almost no GPU memory, because amem keeps the slabs that hold "
              "NCCL's buffers: call ncclPause(), or set AMEM_SLAB=0 and start again");

@@ -7,8 +7,8 @@
 
 namespace amem {
 
-// What NCCL gets in place of each row of driver/functions.def except `called`: hooks::<symbol>,
-// behind an Entry.
+// NCCL calls hooks::<symbol>, through an Entry, in place of each function of driver/functions.def
+// that is not `called`.
 namespace hooks {
 
 // Recognition of NCCL's buffers (buffer_calls.cc).

@@ -166,7 +166,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                         "%s: the communicator was destroyed or aborted while the call waited",
                         call);
     if (paused == nullptr) return ok_status();
-    whom = paused->text + (unidentified || paused->is_guess ? " (if it is one)" : "");
+    whom = paused->text + (unidentified || paused->is_guess ? " (it may not be a member)" : "");
     if (paused->is_away()) {
       if (std::exchange(requests, false)) request_resumes(communicator);
       return std::nullopt;

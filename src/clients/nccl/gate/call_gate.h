@@ -175,8 +175,8 @@ class CallGate {
   void close_process(std::string text);
   void open_process();
   /// From now on, or no longer, calls that come while the gate of the process is closed resume the
-  /// process, outside the gate and without a lock. Calls that already wait for a member go on
-  /// waiting, and resume the process when that member is back. Off at first.
+  /// process, outside the gate and without a lock. Calls that already wait for a member
+  /// continue to wait, and resume the process when that member is back. Off at first.
   void resume_on_call(bool on) { resumes_on_call_.store(on); }
   /// The same while the process is paused by another process (RemoteControl). The number of that
   /// pause, 0: none.

@@ -307,7 +307,7 @@ TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().message,
               "ncclAllReduce waited 1 ms for a member of this communicator: process 7 is paused "
-              "(if it is one); resume it, then call again");
+              "(it may not be a member); resume it, then call again");
   }
   EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok()) << "a call without a communicator";
 
@@ -398,7 +398,8 @@ TEST_F(CallGateTest, LostMemberClosesItsCommunicatorsForEver) {
   const Status status = enter("ncclAllReduce", comm(1), 30000);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message,
-            "ncclAllReduce: a member of this communicator, process 7, has ended (if it is one); "
+            "ncclAllReduce: a member of this communicator, process 7, has ended (it may not be a "
+            "member); "
             "abort the communicator");
   EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
 }
