@@ -17,8 +17,7 @@ Process* process_that_works() {
 Result<Process*> active_process() {
   if (Process* const process = process_that_works()) return process;
   if (Process::built() == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
-  return make_error(ErrorKind::misuse, 0,
-                    "this is a forked child: only the parent's memory can be paused");
+  return misuse_error("this is a forked child: only the parent's memory can be paused");
 }
 
 Status pause_process(const Selection& selection) {
@@ -45,26 +44,24 @@ amemState_t state_of(const Tag& tag) {
 Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context}; }
 
 Status check_pointer(const void* pointer, const char* name) {
-  return pointer != nullptr ? ok_status()
-                            : make_error(ErrorKind::misuse, 0, "the %s is null", name);
+  return pointer != nullptr ? ok_status() : misuse_error("the %s is null", name);
 }
 
 Status check_duration(uint64_t milliseconds) {
   constexpr uint64_t kMaxWaitMs = 86400000;
   if (milliseconds <= kMaxWaitMs) return ok_status();
-  return make_error(ErrorKind::misuse, 0, "%" PRIu64 " ms are more than a day", milliseconds);
+  return misuse_error("%" PRIu64 " ms are more than a day", milliseconds);
 }
 
 Result<std::vector<AddressRange>> ranges_of(const amemRange_t* ranges, size_t count) {
   constexpr size_t kMax = 1 << 24;
   if (count > 0) AMEM_TRY(check_pointer(ranges, "list of ranges"));
-  if (count > kMax)
-    return make_error(ErrorKind::misuse, 0, "%zu ranges: at most %zu are possible", count, kMax);
+  if (count > kMax) return misuse_error("%zu ranges: at most %zu are possible", count, kMax);
   std::vector<AddressRange> all(count);
   for (size_t i = 0; i < count; ++i) {
     all[i] = {reinterpret_cast<DeviceAddress>(ranges[i].pointer), ranges[i].size_bytes};
     if (all[i].address > UINTPTR_MAX - all[i].size_bytes)
-      return make_error(ErrorKind::misuse, 0, "range %zu ends behind the last address", i);
+      return misuse_error("range %zu ends behind the last address", i);
   }
   return all;
 }

@@ -34,7 +34,7 @@ Result<Selection> selection_of(const char* tags, uint64_t timeout_ms,
 /// The maximum of AMEM_HOST_PREALLOC.
 Status check_size(uint64_t bytes) {
   if (bytes <= uint64_t{1} << 50) return ok_status();
-  return make_error(ErrorKind::misuse, 0, "the size %" PRIu64 " is too large", bytes);
+  return misuse_error("the size %" PRIu64 " is too large", bytes);
 }
 
 Status pause_tags(const char* tags, uint64_t timeout_ms) {
@@ -49,14 +49,13 @@ Result<Kind> kind_of(amemKind_t kind) {
   static_assert(static_cast<int>(Kind::retain) == amemKindRetain && amemKindCount == 6);
   const int number = kind;
   if (number < 0 || number >= amemKindCount || kind == amemKindPersistent)
-    return make_error(
-        ErrorKind::misuse, 0,
+    return misuse_error(
         "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk, amemKindZero or "
         "amemKindRetain");
   if (kind == amemKindDisk && AMEM_TRY(active_process())->session.backup_directory().path().empty())
-    return make_error(ErrorKind::misuse, 0,
-                      "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "
-                      "amemSetBackupDirectory()");
+    return misuse_error(
+        "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "
+        "amemSetBackupDirectory()");
   return static_cast<Kind>(kind);
 }
 
@@ -71,8 +70,8 @@ int read_totals(const char* call, const char* tag, int device, int kind, amemTot
                                                         device) != driver_result::kInvalidDevice));
     if (tag != nullptr && !is_valid_tag(tag)) return invalid_tag(tag);
     if (!exists || kind < -1 || kind >= amemKindCount)
-      return make_error(ErrorKind::misuse, 0,
-                        "the driver has no device %d, or amemKind_t has no kind %d", device, kind);
+      return misuse_error("the driver has no device %d, or amemKind_t has no kind %d", device,
+                          kind);
     return sum_of(take_statistics(process.registry),
                   tag != nullptr ? std::optional<std::string_view>(tag) : std::nullopt,
                   device >= 0 ? std::optional(device) : std::nullopt,
@@ -126,7 +125,7 @@ AMEM_API int amemBeginRegion(const char* tag, amemKind_t kind) {
 AMEM_API int amemEndRegion(void) {
   return with_process("amemEndRegion", [](Process&) -> Status {
     if (close_region()) return ok_status();
-    return make_error(ErrorKind::misuse, 0, "this thread has no open region");
+    return misuse_error("this thread has no open region");
   });
 }
 
@@ -142,7 +141,7 @@ AMEM_API int amemOpenRegion(const char* tag, amemKind_t kind, int all_threads, u
 AMEM_API int amemCloseRegion(uint64_t number) {
   return with_process("amemCloseRegion", [&](Process&) -> Status {
     if (close_region(number)) return ok_status();
-    return make_error(ErrorKind::misuse, 0, "the region %" PRIu64 " is not open", number);
+    return misuse_error("the region %" PRIu64 " is not open", number);
   });
 }
 

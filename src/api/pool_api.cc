@@ -41,7 +41,7 @@ void* allocate_for_pool(const char* call, ptrdiff_t size_bytes) {
   else if (const Result<Process*> process = active_process(); !process.ok())
     set_last_error(call, process.error());
   else
-    keep_last_error(call, make_error(ErrorKind::misuse, 0, "the pool has no tag: amemSetPool()"));
+    keep_last_error(call, misuse_error("the pool has no tag: amemSetPool()"));
   return reinterpret_cast<void*>(address);
 }
 
@@ -55,7 +55,7 @@ AMEM_API int amemSetPool(int pool, const char* tag, amemKind_t kind) {
     const Region region = AMEM_TRY(region_of(tag, kind));
     MutexLock lock(pools().mutex);
     if (pool < 0 || static_cast<size_t>(pool) >= pools().regions.size())
-      return make_error(ErrorKind::misuse, 0, "there is no pool %d", pool);
+      return misuse_error("there is no pool %d", pool);
     pools().regions[static_cast<size_t>(pool)] = region;
     return ok_status();
   });

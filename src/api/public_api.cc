@@ -17,11 +17,11 @@ namespace {
 
 Status set_group(int id) {
   Process& process = *AMEM_TRY(active_process());
-  if (id < 0) return make_error(ErrorKind::misuse, 0, "a group id is 0 or greater, not %d", id);
+  if (id < 0) return misuse_error("a group id is 0 or greater, not %d", id);
   if (process.registry.was_used())
-    return make_error(ErrorKind::misuse, 0,
-                      "memory has been allocated already: call it before the first communicator is "
-                      "made, or set AMEM_GROUP");
+    return misuse_error(
+        "memory has been allocated already: call it before the first communicator is "
+        "made, or set AMEM_GROUP");
   process.engine.group = id;
   return ok_status();
 }

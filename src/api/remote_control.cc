@@ -101,10 +101,9 @@ Status RemoteControl::carry_out(const Control& request, pid_t from) {
   if (request.action == Action::pause && !needs_safe_point(request) && state_ == State::paused)
     return ok_status();
   const bool stops = request.action == Action::hold || request.action == Action::pause;
-  if (stops && !environment().remote)
-    return make_error(ErrorKind::misuse, 0, "it is started with AMEM_REMOTE=0");
+  if (stops && !environment().remote) return misuse_error("it is started with AMEM_REMOTE=0");
   if (stops && (state_ != State::running || (hold_at_ > 0 && command_ != request.command)))
-    return make_error(ErrorKind::misuse, 0, "process %d has requested another pause of it", by_);
+    return misuse_error("process %d has requested another pause of it", by_);
   if (stops) {
     failed_ = was_late_ = false;
     command_ = request.command;
@@ -141,8 +140,7 @@ Status RemoteControl::begin(State state, const Selection& selection) {
 Status RemoteControl::begin_pause(const Control& request) {
   const bool at_safe_point = needs_safe_point(request);
   if (at_safe_point && (!is_waiting() || safe_points_ != request.safe_point))
-    return make_error(ErrorKind::misuse, 0, "it does not wait at safe point %" PRIu64,
-                      request.safe_point);
+    return misuse_error("it does not wait at safe point %" PRIu64, request.safe_point);
   const Tags wanted(request.tags.begin(), request.tags.end());
   tags_.clear();
   for (const auto& [tag, state] : session_.states())

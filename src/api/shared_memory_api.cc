@@ -16,8 +16,7 @@ AMEM_API int amemIpcGetHandle(amemIpcHandle_t* handle, const void* pointer) {
     AMEM_TRY(check_pointer(handle, "handle"));
     const auto address = reinterpret_cast<DeviceAddress>(pointer);
     const auto exported = AMEM_TRY(process.tensors.export_handle(address));
-    if (!exported.has_value())
-      return make_error(ErrorKind::misuse, 0, "the address is not in memory of amemMalloc()");
+    if (!exported.has_value()) return misuse_error("the address is not in memory of amemMalloc()");
     *handle = std::bit_cast<amemIpcHandle_t>(*exported);
     return ok_status();
   });
@@ -30,10 +29,9 @@ AMEM_API int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, in
     AMEM_TRY(check_pointer(handle, "handle"));
     int ignored = 0;
     if (process.driver.cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) != 0)
-      return make_error(ErrorKind::misuse, 0, "the driver has no device %d", device);
+      return misuse_error("the driver has no device %d", device);
     auto opened = process.tensors.open(std::bit_cast<IpcHandleBytes>(*handle), device);
-    if (!opened.has_value())
-      return make_error(ErrorKind::protocol, 0, "this is not a handle of amemIpcGetHandle()");
+    if (!opened.has_value()) return protocol_error("this is not a handle of amemIpcGetHandle()");
     *pointer = reinterpret_cast<void*>(AMEM_TRY(std::move(*opened)));
     return ok_status();
   });
@@ -44,7 +42,7 @@ AMEM_API int amemIpcCloseHandle(void* pointer) {
   return with_process("amemIpcCloseHandle", [&](Process& process) -> Status {
     if (auto closed = process.tensors.close(reinterpret_cast<DeviceAddress>(pointer)))
       return std::move(*closed);
-    return make_error(ErrorKind::misuse, 0, "this is not an address of amemIpcOpenHandle()");
+    return misuse_error("this is not an address of amemIpcOpenHandle()");
   });
 }
 
@@ -99,8 +97,7 @@ AMEM_API int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor) {
   UniqueFd owned(descriptor);
   return with_process("amemOfferDescriptor", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(handle, "handle"));
-    if (fcntl(descriptor, F_GETFD) < 0)
-      return make_error(ErrorKind::misuse, 0, "%d is no descriptor", descriptor);
+    if (fcntl(descriptor, F_GETFD) < 0) return misuse_error("%d is no descriptor", descriptor);
     const auto offered = AMEM_TRY(process.sharing.offer_descriptor(std::move(owned)));
     *handle = std::bit_cast<amemIpcHandle_t>(offered);
     return ok_status();
@@ -131,8 +128,7 @@ AMEM_API int amemGetSetting(const char* name, int64_t* value) {
     AMEM_TRY(check_pointer(value, "value"));
     const std::optional<long> found = number_setting(name);
     if (!found.has_value())
-      return make_error(ErrorKind::misuse, 0,
-                        "no environment variable of amem with this name is a number or a flag");
+      return misuse_error("no environment variable of amem with this name is a number or a flag");
     *value = *found;
     return ok_status();
   });

@@ -22,8 +22,7 @@ class ExitFlag {
   /// begun.
   Status check() const {
     if (!raised_.load()) return ok_status();
-    return make_error(ErrorKind::misuse, 0,
-                      "exit() has begun during this call; amem makes no more driver calls");
+    return misuse_error("exit() has begun during this call; amem makes no more driver calls");
   }
 
  private:

@@ -25,6 +25,14 @@ Error make_error(ErrorKind kind, int code, const char* format, ...) {
   return error;
 }
 
+Error MakeError::operator()(const char* format, ...) const {
+  va_list args;
+  va_start(args, format);
+  Error error{kind, 0, format_message(format, args)};
+  va_end(args);
+  return error;
+}
+
 Error os_error(int code, const char* format, ...) {
   va_list args;
   va_start(args, format);

@@ -30,6 +30,15 @@ struct Error {
 /// Creates an Error from a printf format.
 [[gnu::format(printf, 3, 4)]] Error make_error(ErrorKind kind, int code, const char* format, ...);
 
+/// Creates an Error of one kind, which has no code: `misuse_error("the size is 0")`.
+struct MakeError {
+  ErrorKind kind;
+  [[gnu::format(printf, 2, 3)]] Error operator()(const char* format, ...) const;
+};
+inline constexpr MakeError misuse_error{ErrorKind::misuse},
+    unsupported_error{ErrorKind::unsupported}, timeout_error{ErrorKind::timeout},
+    peer_error{ErrorKind::peer}, protocol_error{ErrorKind::protocol};
+
 /// The same for errno `code`, whose text is appended: "bind(@amem-…): Address already in use".
 [[gnu::format(printf, 2, 3)]] Error os_error(int code, const char* format, ...);
 

@@ -34,8 +34,7 @@ inline bool is_valid_tag(std::string_view tag) {
 
 /// The error for an invalid tag: misuse.
 inline Error invalid_tag(const Tag& tag) {
-  return make_error(
-      ErrorKind::misuse, 0,
+  return misuse_error(
       "'%s' is not a valid tag: use 1 to 64 letters, digits, '_', '-', '.', ':' or '/'",
       tag.c_str());
 }

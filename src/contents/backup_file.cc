@@ -185,8 +185,7 @@ Status BackupFile::wait_until_durable(Deadline deadline) {
         return durable_bytes_ >= wanted || !lost_.ok();
       }))
     return lost_;
-  return make_error(
-      ErrorKind::timeout, 0,
+  return timeout_error(
       "fdatasync() has not ended: %zu of %zu bytes are durable in %s; choose a faster "
       "disk, or raise AMEM_TIMEOUT_MS or the timeout of the call",
       durable_bytes_, written_bytes_, directory_.c_str());

@@ -83,9 +83,7 @@ class Copier {
   Status wait_for_previous();
   Status wait_for_all();
   /// The error of a transfer that was stopped.
-  static Error cancelled() {
-    return make_error(ErrorKind::misuse, 0, "the copy was cancelled after another error");
-  }
+  static Error cancelled() { return misuse_error("the copy was cancelled after another error"); }
 
  private:
   static constexpr std::atomic<bool> kNotStopped{false};

@@ -59,7 +59,7 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
     if (ended)
       status = std::move(*ended);
     else
-      status = make_error(ErrorKind::timeout, 0, "device %d has not completed %s", device, what);
+      status = timeout_error("device %d has not completed %s", device, what);
   }
   return status;
 }

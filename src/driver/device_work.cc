@@ -33,8 +33,7 @@ Result<bool> note_primary(const Driver& driver, int device, DriverContext contex
 
 Result<DriverContext> primary_context(const Driver& driver, int device) {
   if (device < 0 || device >= kMaxDevices)
-    return make_error(ErrorKind::unsupported, 0, "device %d is over the limit of %d", device,
-                      kMaxDevices);
+    return unsupported_error("device %d is over the limit of %d", device, kMaxDevices);
   DriverContext context = g_primary[device].load(std::memory_order_acquire);
   if (context != nullptr && AMEM_TRY(note_primary(driver, device, context))) return context;
   unsigned flags = 0;
@@ -45,11 +44,11 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
     std::vector<DriverContext> created = work_contexts_of(device);
     std::erase(created, context);  // the primary one, which has ended
     if (!created.empty())
-      return make_error(ErrorKind::misuse, 0,
-                        "work runs on device %d in a context of cuCtxCreate(), but its primary "
-                        "context, in which amem works, is not active: call cudaFree(0) first",
-                        device);
-    return make_error(ErrorKind::unsupported, 0, "device %d has no active primary context", device);
+      return misuse_error(
+          "work runs on device %d in a context of cuCtxCreate(), but its primary "
+          "context, in which amem works, is not active: call cudaFree(0) first",
+          device);
+    return unsupported_error("device %d has no active primary context", device);
   }
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxRetain(&context, device),
                          "cuDevicePrimaryCtxRetain(%d)", device));

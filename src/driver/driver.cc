@@ -14,9 +14,8 @@ constexpr int major_of(int version) { return version / 1000; }
 constexpr int minor_of(int version) { return version % 1000 / 10; }
 
 Error missing_function(const char* symbol) {
-  return make_error(ErrorKind::unsupported, 0,
-                    "libcuda.so.1 has no %s, which every CUDA driver from %d.%d on has", symbol,
-                    major_of(kOldestCuda), minor_of(kOldestCuda));
+  return unsupported_error("libcuda.so.1 has no %s, which every CUDA driver from %d.%d on has",
+                           symbol, major_of(kOldestCuda), minor_of(kOldestCuda));
 }
 
 }  // namespace
@@ -24,10 +23,10 @@ Error missing_function(const char* symbol) {
 Result<Driver> load_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
-    return make_error(ErrorKind::unsupported, 0,
-                      "the CUDA driver is missing (%s): install it, or set LD_LIBRARY_PATH to the "
-                      "folder of libcuda.so.1",
-                      dlerror());
+    return unsupported_error(
+        "the CUDA driver is missing (%s): install it, or set LD_LIBRARY_PATH to the "
+        "folder of libcuda.so.1",
+        dlerror());
   Driver driver;
 #define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
   driver.symbol = reinterpret_cast<decltype(driver.symbol)>(dlsym(library, #symbol));
@@ -37,11 +36,10 @@ Result<Driver> load_driver() {
   int version = 0;
   AMEM_TRY(driver_status(driver, driver.cuDriverGetVersion(&version), "cuDriverGetVersion()"));
   if (version < kOldestCuda)
-    return make_error(ErrorKind::unsupported, 0,
-                      "the CUDA driver supports CUDA %d.%d, but amem needs CUDA %d.%d or newer: "
-                      "update the driver",
-                      major_of(version), minor_of(version), major_of(kOldestCuda),
-                      minor_of(kOldestCuda));
+    return unsupported_error(
+        "the CUDA driver supports CUDA %d.%d, but amem needs CUDA %d.%d or newer: "
+        "update the driver",
+        major_of(version), minor_of(version), major_of(kOldestCuda), minor_of(kOldestCuda));
 #define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
   if (driver.symbol == nullptr && (since) <= kOldestCuda) return missing_function(#symbol);
 #include "driver/functions.def"

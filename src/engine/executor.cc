@@ -357,8 +357,7 @@ Status Executor::move_in(const Plan& plan, const WaitForRoom& wait_for_room,
   const auto late = [&](const Error& error) {
     const size_t filled = filled_bytes(plan, &all_bytes, &source);
     const std::chrono::duration<double> passed = Deadline::Clock::now() - began;
-    return make_error(
-        ErrorKind::timeout, 0,
+    return timeout_error(
         "%s; %zu of %zu bytes are restored from %s (%.1f MiB/s): resume again, which continues, or "
         "raise AMEM_TIMEOUT_MS or the timeout of the call",
         error.message.c_str(), filled, all_bytes, source.c_str(),

@@ -31,9 +31,9 @@ inline constexpr char kHostMemoryInUse[] =
 /// Each step looks up its backing again, because a client may free memory during a pause. A step
 /// without a backing does nothing. Contents are never lost: a backing is released only after its
 /// own copy has succeeded and is durable if it is in a file. All backings have host memory before
-/// the first copy, and copies are kept until all contents are restored, but in a switch: there host
-/// memory goes from backings that are filled to those that leave. When exit() begins, the executor
-/// stops before the next step.
+/// the first copy, and copies are kept until all contents are restored. A switch is an exception:
+/// backings that leave use the host memory of those that are filled. When exit() begins, the
+/// executor stops before the next step.
 ///
 /// Threads: make_room() and move_out() of a pause from one thread at a time; move_in() from any
 /// thread, for other backings. Each step takes the registry's mutex.

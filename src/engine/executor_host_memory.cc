@@ -17,7 +17,7 @@ using enum BackingState;
 namespace {
 
 /// What a pause that is part of a switch reserves at a time: a share of what it needs, and not more
-/// than this. Memory that leaves and memory that comes meet in it.
+/// than this. The resume of the switch returns host memory in the meantime.
 constexpr size_t kSwitchShare = 4, kSwitchBytes = size_t{1} << 30;
 
 /// The size of the host block of a transfer to the host.
@@ -254,8 +254,7 @@ Result<size_t> Executor::trim_host_memory(const std::vector<int>& devices) {
                                     return ok_status();
                                   }}},
                                 "unpinning host memory", deadline));
-  if (*given == 0 && pool_.capacity_bytes() > 0)
-    return make_error(ErrorKind::misuse, 0, "%s", kHostMemoryInUse);
+  if (*given == 0 && pool_.capacity_bytes() > 0) return misuse_error("%s", kHostMemoryInUse);
   return *given;
 }
 

@@ -139,7 +139,7 @@ Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpu
                         Deadline deadline) {
   MutexLock lock(mutex_);
   if (!left_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return !joined_; }))
-    return make_error(ErrorKind::timeout, 0, "another resume of this process waits for GPU memory");
+    return timeout_error("another resume of this process waits for GPU memory");
   AMEM_TRY(open_file());
   set_job(job, gpus);
   entry_.joined_ns = now_ns();

@@ -71,8 +71,7 @@ size_t Session::context_bytes() const {
 Result<Session::Running> Session::begin(SessionState change, const Selection& selection,
                                         Deadline deadline) {
   if (context_.exiting)
-    return make_error(
-        ErrorKind::misuse, 0,
+    return misuse_error(
         "exit() has begun, and the process releases its GPU memory; make the call before exit()");
   Result<Running> begun = states_.begin(change, selection.tags, deadline);
   if (!begun.ok())
@@ -97,11 +96,6 @@ Tags Session::selected(const Selection& selection) {
     else if (tag != kContextTag && is_unknown_the_first_time(tag))
       AMEM_LOG(warn, -1, "no memory has the tag %s", tag.c_str());
   return tags;
-}
-
-std::vector<int> Session::devices() {
-  MutexLock lock(context_.registry.mutex);
-  return devices_in_use(context_.registry);
 }
 
 void Session::reopen(const Tags& tags) {
@@ -145,12 +139,12 @@ Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline d
   {
     MutexLock lock(context_.registry.mutex);
     if (!context_.registry.refusal.empty())
-      return make_error(ErrorKind::unsupported, 0, "%s", context_.registry.refusal.c_str());
+      return unsupported_error("%s", context_.registry.refusal.c_str());
   }
   if (!seeded_fault("leave_gate_open"))
     for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(deadline));
   step_point("pause_gate_closed");
-  AMEM_TRY(context_.devices.drain(devices(), deadline));
+  AMEM_TRY(context_.devices.drain(devices_in_use(context_.registry), deadline));
   step_point("pause_drained");
   // Checks the limits before any peer is asked. Host memory takes descriptors too.
   AMEM_TRY(executor_.make_room(plan_out(selection, tags), deadline));
@@ -221,7 +215,8 @@ SessionState Session::take_back(TagStates::Running& running, const Tags& tags, l
 void Session::trim_contexts(Deadline deadline, SessionReport* report) {
   constexpr long kMaxMs = 1000;
   const Deadline soon = Deadline::after_ms(std::min<long>(kMaxMs, deadline.left_ms()));
-  if (const Status trimmed = context_memory_.trim(devices(), soon); !trimmed.ok())
+  if (const Status trimmed = context_memory_.trim(devices_in_use(context_.registry), soon);
+      !trimmed.ok())
     AMEM_LOG(warn, -1, "a context keeps its local memory: %s", trimmed.error().message.c_str());
   report->context_bytes = context_bytes();
 }
@@ -258,9 +253,8 @@ Status Session::pause_uncounted(const Selection& wanted) {
     selection.trim_context = true;
     const bool is_alone = selection.tags.empty();
     if (is_alone && !is_last({}))
-      return make_error(ErrorKind::misuse, 0,
-                        "the tag '%s' can be paused only when all other tags are paused",
-                        kContextTag);
+      return misuse_error("the tag '%s' can be paused only when all other tags are paused",
+                          kContextTag);
     if (is_alone) return trim_contexts(deadline, &report), ok_status();
   }
   const Change change = begin_pause(selection);
@@ -481,8 +475,8 @@ void Session::prepare_host_memory(int device, size_t size_bytes) {
 Result<size_t> Session::trim_host_memory() {
   for (const auto& [tag, state] : states())
     if (state != SessionState::active && state != SessionState::paused)
-      return make_error(ErrorKind::misuse, 0, "%s", kHostMemoryInUse);
-  return executor_.trim_host_memory(devices());
+      return misuse_error("%s", kHostMemoryInUse);
+  return executor_.trim_host_memory(devices_in_use(context_.registry));
 }
 
 }  // namespace amem

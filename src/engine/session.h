@@ -135,7 +135,6 @@ class Session {
   void trim_contexts(Deadline deadline, SessionReport* report);
   Status restore_contexts(TagStates::Running& running, RoomWait& wait, Deadline deadline);
   void reopen(const Tags& tags);
-  std::vector<int> devices();
 
   ProcessContext& context_;
   Sharing& sharing_;

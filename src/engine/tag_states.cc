@@ -8,8 +8,7 @@ namespace amem {
 namespace {
 
 Error busy(SessionState other) {
-  return make_error(ErrorKind::timeout, 0, "another thread has been %s this process",
-                    session_state_name(other));
+  return timeout_error("another thread has been %s this process", session_state_name(other));
 }
 
 }  // namespace

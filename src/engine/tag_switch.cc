@@ -9,10 +9,9 @@ namespace amem {
 Status switch_tags(Session& session, const Selection& paused, const Selection& resumed) {
   for (const Tag& tag : resumed.tags)
     if (paused.tags.contains(tag))
-      return make_error(ErrorKind::misuse, 0, "the tag %s cannot be paused and resumed at once",
-                        tag.c_str());
+      return misuse_error("the tag %s cannot be paused and resumed at once", tag.c_str());
   if (paused.tags.empty() || resumed.tags.empty())
-    return make_error(ErrorKind::misuse, 0, "a switch needs tags to pause and tags to resume");
+    return misuse_error("a switch needs tags to pause and tags to resume");
   std::atomic<bool> cancelled{false};
   Status restored = ok_status();
   Selection in = resumed, out = paused;

@@ -138,6 +138,7 @@ void erase_if_empty(const Driver& driver, Registry& registry, Backing& backing) 
 
 std::vector<int> devices_in_use(Registry& registry) {
   std::set<int> devices;
+  MutexLock lock(registry.mutex);
   for (const auto& [id, backing] : registry.backings()) {
     if (!backing.is_import) devices.insert(backing.device());
     for (const Placement& placement : backing.placements)

@@ -46,7 +46,7 @@ void erase_if_empty(const Driver& driver, Registry& registry, Backing& backing)
     AMEM_REQUIRES(registry.mutex);
 
 /// Devices on which this process may have work: those of its own backings and those with access to
-/// them.
-std::vector<int> devices_in_use(Registry& registry) AMEM_REQUIRES(registry.mutex);
+/// them. Takes the registry's mutex.
+std::vector<int> devices_in_use(Registry& registry);
 
 }  // namespace amem

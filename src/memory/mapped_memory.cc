@@ -55,8 +55,7 @@ Result<MappedMemory::Request> MappedMemory::request(size_t size_bytes, int devic
   AMEM_TRY(driver_status(
       driver_, driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum),
       "cuMemGetAllocationGranularity(device %d)", device));
-  if (size_bytes > SIZE_MAX - unit)
-    return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
+  if (size_bytes > SIZE_MAX - unit) return misuse_error("the size %zu is too large", size_bytes);
   const size_t bytes = (size_bytes + unit - 1) / unit * unit;
   AMEM_TRY(check_margin(bytes, device));
   return Request{properties, bytes};

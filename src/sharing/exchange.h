@@ -40,7 +40,7 @@ class Exchange {
   /// A call waits for the memory of the tag in a paused process, which may resume it.
   virtual void request_resume(const InstanceId& process, const Tag& tag) = 0;
 
-  /// Imports that wait for an owner ask again whether they have to: exit() has begun, or
+  /// Imports that wait for an owner check again whether they must: exit() has begun, or
   /// PeerTable::aborts_imports() is true now. Called without a lock.
   virtual void wake_imports() = 0;
 

@@ -135,16 +135,18 @@ std::map<InstanceId, Exports::Asked> Exports::begin_revoke(const Tags& tags) {
 Status Exports::on_revoked(const InstanceId& process, bool is_importer,
                            const Result<Received>& reply) {
   if (has_ended(reply)) return ok_status();
-  const std::string may_use = " may use multicast memory of this process: ";
   if (!reply.ok())
-    return is_importer
-               ? reply.error()
-               : Error{reply.error().kind, 0, "a process" + may_use + reply.error().message};
+    return is_importer ? reply.error()
+                       : Error{reply.error().kind, 0,
+                               "a process may use multicast memory of this process: " +
+                                   reply.error().message};
   const auto& revoked = std::get<Revoked>(reply.value().message);
   if (!revoked.revoked)
     return Error{ErrorKind::peer, 0,
                  process_text(reply.value().pid) +
-                     (is_importer ? " cannot revoke its mappings: " : may_use) + revoked.reason};
+                     (is_importer ? " cannot revoke its mappings: "
+                                  : " may use multicast memory of this process: ") +
+                     revoked.reason};
   if (is_importer && !revoked.scope.empty())
     context_.peer_table.members.note(process, revoked.scope);
   return ok_status();
@@ -212,10 +214,10 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   for (Client* client : context_.clients.of(tags)) {
     const Scope scope = client->scope();
     if (scope.size() > kMaxScope)
-      return make_error(ErrorKind::unsupported, 0,
-                        "this process has %zu communicators, and other processes can be notified "
-                        "of %zu at most: destroy those that are not used",
-                        scope.size(), kMaxScope);
+      return unsupported_error(
+          "this process has %zu communicators, and other processes can be notified "
+          "of %zu at most: destroy those that are not used",
+          scope.size(), kMaxScope);
     Tags owned;
     for (const Tag& tag : tags)
       if (client->owns(tag)) owned.insert(tag);

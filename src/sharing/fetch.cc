@@ -85,7 +85,7 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
       context_.peers.load()->send(token.owner, ResumeRequest{token.tag}, {});
     aborted = context_.exiting.check();
     if (aborted.ok() && context_.peer_table.aborts_imports(token.owner, began, client->scope()))
-      aborted = make_error(ErrorKind::peer, 0, "the communicator was aborted");
+      aborted = peer_error("the communicator was aborted");
     return !aborted.ok();
   };
   MutexLock lock(context_.registry.mutex);
@@ -101,9 +101,8 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
   }
   if (is_reported) context_.peer_table.import_waits(owner, false);
   AMEM_TRY(std::move(aborted));
-  if (!in_time)
-    return make_error(ErrorKind::timeout, 0, "it is paused, and has not resumed in time");
-  if (is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");
+  if (!in_time) return timeout_error("it is paused, and has not resumed in time");
+  if (is_missing()) return peer_error("it has freed the memory");
   return ok_status();
 }
 
@@ -119,7 +118,7 @@ void Imports::wake() {
 Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {
   MutexLock lock(context_.registry.mutex);
   Allocation* import = context_.registry.find(local);
-  if (import == nullptr) return make_error(ErrorKind::peer, 0, "it was released meanwhile");
+  if (import == nullptr) return peer_error("it was released meanwhile");
   Backing& backing = context_.registry.backing_of(*import);
   Status status = map_arrived(backing);
   if (status.ok()) status = std::move(ready);
@@ -134,7 +133,7 @@ Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {
     erase_unused(context_.driver, context_.registry, *import);
   }
   AMEM_TRY(std::move(status));
-  return make_error(ErrorKind::peer, 0, "its owner has freed it or has ended");
+  return peer_error("its owner has freed it or has ended");
 }
 
 void Imports::forget(const Allocation& import) {
@@ -191,9 +190,8 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
                            Received reply) {
   auto& answer = std::get<Fetched>(reply.message);
   if (answer.outcomes.size() != wanted.size())
-    return make_error(ErrorKind::protocol, 0,
-                      "process %d answered a fetch of %zu with %zu outcomes", reply.pid,
-                      wanted.size(), answer.outcomes.size());
+    return protocol_error("process %d answered a fetch of %zu with %zu outcomes", reply.pid,
+                          wanted.size(), answer.outcomes.size());
   Tags paused;
   size_t next_fd = 0, failed = 0;
   MutexLock lock(context_.registry.mutex);
@@ -226,8 +224,8 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   // waits, and wait_until_usable() holds the ones that are inside.
   context_.peer_table.pause(owner, paused, paused_text(reply.pid), answer.paused_scope, true);
   if (failed == 0) return ok_status();
-  return make_error(ErrorKind::peer, 0, "process %d cannot export %zu of its allocations: %s",
-                    reply.pid, failed, answer.reason.c_str());
+  return peer_error("process %d cannot export %zu of its allocations: %s", reply.pid, failed,
+                    answer.reason.c_str());
 }
 
 Status Imports::map_arrived(Backing& backing) {

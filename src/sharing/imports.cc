@@ -24,11 +24,7 @@ void Imports::reopen(const InstanceId& owner, const PeerTable::Notices& since) {
 }
 
 Status Imports::quiesce(const Tags& tags, const Scope& scope, Deadline deadline) {
-  std::vector<int> devices;
-  {
-    MutexLock lock(context_.registry.mutex);
-    devices = devices_in_use(context_.registry);
-  }
+  const std::vector<int> devices = devices_in_use(context_.registry);
   if (!seeded_fault("leave_gate_open"))
     for (Client* client : context_.clients.of(tags))
       AMEM_TRY(client->quiesce_for_peer(scope, deadline));
@@ -107,8 +103,7 @@ Status Imports::check_not_registered(const InstanceId& owner, const Tags& tags,
   for (const Backing* import : imports_of(owner, &tags))
     if (!staying.contains(import->id_at_owner) &&
         is_persistent(*import, context_.registry.allocations()))
-      return make_error(ErrorKind::misuse, 0,
-                        "memory that it has imported is registered, for example with a NIC");
+      return misuse_error("memory that it has imported is registered, for example with a NIC");
   return ok_status();
 }
 
@@ -216,8 +211,7 @@ Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   const auto on_reply = [token](Result<Received> reply) -> Status {
     if (!reply.ok()) return reply.error();
-    if (reply.value().fds.empty())
-      return make_error(ErrorKind::peer, 0, "its owner does not know it");
+    if (reply.value().fds.empty()) return peer_error("its owner does not know it");
     *token = std::move(reply.value().fds.front());
     return ok_status();
   };
@@ -237,8 +231,8 @@ Result<DriverHandle> Imports::import_ipc_handle(const IpcHandle& wanted) {
   if (token.has_value() && (token->owner != wanted.owner || token->allocation != wanted.allocation))
     token.reset();
   Result<DriverHandle> imported = token.has_value() ? import(*token)
-                                  : fd.ok() ? make_error(ErrorKind::protocol, 0, "it has no token")
-                                            : Error(fd.error());
+                                  : fd.ok()         ? protocol_error("it has no token")
+                                                    : Error(fd.error());
   if (imported.ok()) return imported;
   Error error = make_error(ErrorKind::driver, result_of(imported.error()),
                            "cannot open an IPC handle of process %d: %s", wanted.owner_pid,

@@ -72,13 +72,12 @@ Result<IpcHandleBytes> Sharing::offer_descriptor(UniqueFd descriptor) {
 Status Sharing::withdraw_descriptor(const IpcHandleBytes& handle) {
   const std::optional<IpcHandle> own = decode_ipc_handle(handle);
   if (own.has_value() && exports_.withdraw_descriptor(own->nonce)) return ok_status();
-  return make_error(ErrorKind::misuse, 0, "no descriptor is offered with this handle");
+  return misuse_error("no descriptor is offered with this handle");
 }
 
 Result<UniqueFd> Sharing::take_descriptor(const IpcHandleBytes& handle) {
   const std::optional<IpcHandle> of_peer = decode_ipc_handle(handle);
-  if (!of_peer.has_value())
-    return make_error(ErrorKind::protocol, 0, "the handle is not one of amem");
+  if (!of_peer.has_value()) return protocol_error("the handle is not one of amem");
   AMEM_TRY(start());
   return imports_.ask_for_token(*of_peer);
 }

@@ -87,14 +87,14 @@ Result<std::optional<Packet>> receive_packet(int socket) {
   if (got < 0) return os_error(errno, "recvmsg(fd %d)", socket);
   Packet packet{{}, take_fds(header)};
   if ((header.msg_flags & MSG_TRUNC) != 0)
-    return make_error(ErrorKind::protocol, 0, "packet is over %zu bytes", kMaxMessageBytes);
+    return protocol_error("packet is over %zu bytes", kMaxMessageBytes);
   if ((header.msg_flags & MSG_CTRUNC) != 0)
-    return make_error(ErrorKind::protocol, 0,
-                      "only %zu fds of a packet arrived: more than %zu were sent, or this "
-                      "process has no free fd number (RLIMIT_NOFILE)",
-                      packet.fds.size(), kMaxFds);
+    return protocol_error(
+        "only %zu fds of a packet arrived: more than %zu were sent, or this "
+        "process has no free fd number (RLIMIT_NOFILE)",
+        packet.fds.size(), kMaxFds);
   // SOCK_SEQPACKET reports its end like an empty packet, which is never sent.
-  if (got == 0) return make_error(ErrorKind::peer, 0, "it closed the connection");
+  if (got == 0) return peer_error("it closed the connection");
   packet.bytes.assign(room.begin(), room.begin() + got);
   return std::optional(std::move(packet));
 }

@@ -138,48 +138,42 @@ size_t fds_of(const Message& message) {
 
 Result<std::vector<uint8_t>> encode(uint64_t request_id, Message message) {
   if (is_numbered(message) != (request_id != 0))
-    return make_error(ErrorKind::misuse, 0, "%s may not carry request id %llu", name_of(message),
-                      static_cast<unsigned long long>(request_id));
+    return misuse_error("%s may not carry request id %llu", name_of(message),
+                        static_cast<unsigned long long>(request_id));
   FieldStream stream;
   Header header{wire_version(), static_cast<uint8_t>(message.index() + 1), 0, request_id};
   walk(stream, header);
   std::visit([&](auto& body) { walk(stream, body); }, message);
-  if (!stream.ok())
-    return make_error(ErrorKind::misuse, 0, "%s is over its limits", name_of(message));
+  if (!stream.ok()) return misuse_error("%s is over its limits", name_of(message));
   return stream.take();
 }
 
 Result<Envelope> decode(std::span<const uint8_t> bytes) {
   if (bytes.size() > kMaxMessageBytes)
-    return make_error(ErrorKind::protocol, 0, "packet of %zu bytes is over %zu", bytes.size(),
-                      kMaxMessageBytes);
+    return protocol_error("packet of %zu bytes is over %zu", bytes.size(), kMaxMessageBytes);
   if (!bytes.empty() && bytes.front() != wire_version())
-    return make_error(ErrorKind::protocol, 0,
-                      "it speaks wire version %u of amem, this process %u: they do not talk; "
-                      "install the same amem for all processes of the job",
-                      bytes.front(), wire_version());
+    return protocol_error(
+        "it speaks wire version %u of amem, this process %u: they do not talk; "
+        "install the same amem for all processes of the job",
+        bytes.front(), wire_version());
   FieldStream stream(bytes);
   Header header;
   walk(stream, header);
-  if (!stream.ok())
-    return make_error(ErrorKind::protocol, 0, "packet of %zu bytes has no header", bytes.size());
+  if (!stream.ok()) return protocol_error("packet of %zu bytes has no header", bytes.size());
   if (header.type == 0 || header.type > kTypes.size() || header.reserved != 0)
-    return make_error(ErrorKind::protocol, 0, "packet has type %u, reserved bits 0x%x", header.type,
-                      header.reserved);
+    return protocol_error("packet has type %u, reserved bits 0x%x", header.type, header.reserved);
   Envelope envelope{header.request_id,
                     blank(header.type - 1u, std::make_index_sequence<kTypes.size()>())};
   std::visit([&](auto& body) { walk(stream, body); }, envelope.message);
 
   const char* name = name_of(envelope.message);
   if (!stream.ok())
-    return make_error(ErrorKind::protocol, 0, "%s of %zu bytes is cut or over its limits", name,
-                      bytes.size());
+    return protocol_error("%s of %zu bytes is cut or over its limits", name, bytes.size());
   if (!stream.at_end())
-    return make_error(ErrorKind::protocol, 0, "%s of %zu bytes has bytes after its end", name,
-                      bytes.size());
+    return protocol_error("%s of %zu bytes has bytes after its end", name, bytes.size());
   if (is_numbered(envelope.message) != (envelope.request_id != 0))
-    return make_error(ErrorKind::protocol, 0, "%s carries request id %llu", name,
-                      static_cast<unsigned long long>(envelope.request_id));
+    return protocol_error("%s carries request id %llu", name,
+                          static_cast<unsigned long long>(envelope.request_id));
   return envelope;
 }
 

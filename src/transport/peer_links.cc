@@ -175,13 +175,13 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
   Message& message = decoded.message;
   const uint64_t request_id = decoded.request_id;
   if (packet.fds.size() != fds_of(message))
-    return make_error(ErrorKind::protocol, 0, "%s came with %zu fds instead of %zu",
-                      name_of(message), packet.fds.size(), fds_of(message));
+    return protocol_error("%s came with %zu fds instead of %zu", name_of(message),
+                          packet.fds.size(), fds_of(message));
 
   const Role role = role_of(message);
   if ((role == Role::greeting) == connection.greeted)
-    return make_error(ErrorKind::protocol, 0, "%s came %s Hello", name_of(message),
-                      connection.greeted ? "after a" : "before");
+    return protocol_error("%s came %s Hello", name_of(message),
+                          connection.greeted ? "after a" : "before");
   if (role == Role::greeting) return greet(token, connection, std::get<Hello>(message));
 
   Peer& peer = peers_.at(*connection.peer);
@@ -189,7 +189,7 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
                         std::holds_alternative<HostMemoryQuery>(message) ||
                         std::holds_alternative<Control>(message);
   if (is_query && !peer.is_partner && connection.queued() > 0)
-    return make_error(ErrorKind::protocol, 0, "it does not read the replies to its queries");
+    return protocol_error("it does not read the replies to its queries");
   Received received{std::move(message), std::move(packet.fds), connection.pid};
   if (role == Role::reply) return complete(peer, request_id, std::move(received));
   handler_.on_message(peer.info, request_id, std::move(received));
@@ -199,12 +199,11 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
 
 Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hello) {
   if (connection.peer && *connection.peer != hello.instance)
-    return make_error(ErrorKind::protocol, 0, "it says that it is instance %s",
-                      hello.instance.hex().c_str());
+    return protocol_error("it says that it is instance %s", hello.instance.hex().c_str());
   Peer& peer = peer_at(hello.instance);
   if ((!peer.connections.empty() || peer.process) && peer.info.pid != connection.pid)
-    return make_error(ErrorKind::protocol, 0, "it says that it is instance %s, which is pid %d",
-                      hello.instance.hex().c_str(), peer.info.pid);
+    return protocol_error("it says that it is instance %s, which is pid %d",
+                          hello.instance.hex().c_str(), peer.info.pid);
 
   if (!connection.peer) {
     connection.peer = hello.instance;
@@ -230,8 +229,8 @@ Status PeerLinks::complete(Peer& peer, uint64_t request_id, Received reply) {
     call.mapped().done(std::move(reply));
     return ok_status();
   }
-  Error wrong = make_error(ErrorKind::protocol, 0, "%s answered with %s", name_of_type(request),
-                           name_of(reply.message));
+  Error wrong =
+      protocol_error("%s answered with %s", name_of_type(request), name_of(reply.message));
   call.mapped().done(wrong);
   return wrong;
 }
@@ -288,15 +287,13 @@ void PeerLinks::on_process_end(const InstanceId& instance) {
     }
   }
   if (const auto peer = peers_.find(instance); peer != peers_.end())
-    forget(instance,
-           make_error(ErrorKind::peer, 0, "%s has ended", describe(peer->second).c_str()));
+    forget(instance, peer_error("%s has ended", describe(peer->second).c_str()));
 }
 
 bool PeerLinks::forget_after_exec(const InstanceId& instance) {
   const Peer& peer = peers_.at(instance);
   if (!peer.mappings || !have_ended(peer.mappings->get())) return false;
-  forget(instance,
-         make_error(ErrorKind::peer, 0, "process %d runs another program", peer.info.pid));
+  forget(instance, peer_error("process %d runs another program", peer.info.pid));
   return true;
 }
 
@@ -327,8 +324,8 @@ void PeerLinks::on_time() {
         calls->erase(call);
       }
   for (auto& [id, call] : late)
-    call.first.done(make_error(ErrorKind::timeout, 0, "%s did not answer %s before the deadline",
-                               call.second.c_str(), name_of_type(call.first.request)));
+    call.first.done(timeout_error("%s did not answer %s before the deadline", call.second.c_str(),
+                                  name_of_type(call.first.request)));
 
   while (!guests_.empty() && guests_.begin()->second.passed())
     dismiss_guest(guests_.begin()->first);
@@ -382,8 +379,7 @@ void PeerLinks::dismiss_guest(uint64_t token) {
   // Its Hello and its first request may have arrived.
   for (int i = 0; i < 2 && read_one(token);) ++i;
   if (guests_.contains(token))
-    remove_connection(token,
-                      make_error(ErrorKind::timeout, 0, "it has requested nothing but the status"));
+    remove_connection(token, timeout_error("it has requested nothing but the status"));
 }
 
 }  // namespace amem

@@ -21,9 +21,8 @@ constexpr uint64_t kEventToken = 1;
 Result<Packet> packet_of(Role role, uint64_t request_id, Message message,
                          std::vector<UniqueFd> fds) {
   if (role_of(message) != role || fds.size() != fds_of(message))
-    return make_error(ErrorKind::misuse, 0,
-                      "%s is sent as a message of another role, or with %zu descriptors, not %zu",
-                      name_of(message), fds.size(), fds_of(message));
+    return misuse_error("%s is sent as a message of another role, or with %zu descriptors, not %zu",
+                        name_of(message), fds.size(), fds_of(message));
   std::vector<uint8_t> bytes = AMEM_TRY(encode(request_id, std::move(message)));
   return Packet{std::move(bytes), std::move(fds)};
 }
@@ -85,8 +84,7 @@ void PeerService::run() {
       if (event.data.u64 != kEventToken) links_->on_event(event.data.u64, event.events);
     }
   }
-  const Error ended =
-      make_error(ErrorKind::misuse, 0, "the peer service of this process has ended");
+  const Error ended = misuse_error("the peer service of this process has ended");
   links_->fail_all(ended);
   // Repeated until there is none: `done` may make another call.
   for (std::vector<Order> left = take_orders(); !left.empty(); left = take_orders())

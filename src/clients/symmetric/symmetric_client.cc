@@ -190,7 +190,7 @@ Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadli
 void SymmetricClient::reopen_for_peer() {
   MutexLock lock(peers_.mutex);
   for (auto& [id, set] : sets_) fail_if_ended(set);
-  // A set that is created later looks at its allocations.
+  // A set that is created later reads Allocation::owner_has_ended.
   peers_.forget_ended(kSymmetricTag, [](const PeerTable::Peer&) { return false; });
   peers_.changed.notify_all();
 }

@@ -70,7 +70,7 @@ class CallGate {
   /// group stays inside until the outermost group ends.
   class [[nodiscard]] Entry {
    public:
-    /// `ignore_ended`: the call leaves out the members that have ended, which do not make it fail.
+    /// `ignore_ended`: members that have ended do not make the call fail (ncclCommShrink).
     Entry(CallGate& gate, const char* call, const void* communicator, long timeout_ms,
           bool ignore_ended = false)
         : gate_(gate), thread_(gate.this_thread()) {
