@@ -266,8 +266,9 @@ Status Imports::fetch(const std::vector<BackingId>& backings, BackingState state
                 deadline, replies);
       }
   }
-  Status status =
-      replies->wait(deadline, "a resume waits for processes whose memory this one maps");
+  Status status = replies->wait(
+      deadline,
+      state == dropped ? "a resume waits for processes whose memory this one maps" : kImportWaits);
   for (const BackingId id : backings) {
     MutexLock lock(context_.registry.mutex);
     Backing* backing = context_.registry.find_backing(id);

@@ -167,10 +167,11 @@ Status Imports::map_again(const InstanceId& owner, const Tag& tag, uint64_t noti
     AMEM_TRY(fetch({next, missing.end()}, revoked, deadline));
     missing.resize(left);
   }
-  MutexLock lock(context_.registry.mutex);
-  import_ends_.notify_all();
-  // Unless the owner has paused again.
-  if (context_.peer_table.of(owner, tag).notices == notice) reopen(owner, {{tag, notice}});
+  {
+    MutexLock lock(context_.registry.mutex);
+    reopen(owner, {{tag, notice}});  // unless the owner has paused again
+    import_ends_.notify_all();
+  }
   if (is_importer) step_point("restore_mapped");
   return ok_status();
 }
