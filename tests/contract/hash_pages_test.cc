@@ -12,14 +12,13 @@
 
 #include "contents/hash_ptx.h"
 #include "contents/kernels_ptx.h"
-#include "memory/backing.h"
 #include "sim/blake3.h"
 #include "tests/contract/kernels_case.h"
 
 namespace amem::contract {
 namespace {
 
-constexpr size_t kPageBytes = kSlotBytes;
+constexpr size_t kPageBytes = size_t{64} << 10;
 using Hash = sim::Blake3Words;
 
 std::string hex(const Hash& hash) {

@@ -8,13 +8,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "memory/backing.h"
 #include "tests/contract/kernels_case.h"
 
 namespace amem::contract {
 namespace {
 
-constexpr size_t kPageBytes = kSlotBytes;
+constexpr size_t kPageBytes = size_t{64} << 10;
 
 class ZeroPagesKernel : public KernelsCase {
  protected:

@@ -325,8 +325,8 @@ TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberTha
     const Status status = enter("ncclAllReduce", unidentified, 1);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().message,
-              "ncclAllReduce: a member of this communicator, process 7, has ended (if it is "
-              "one); abort the communicator");
+              "ncclAllReduce: a member of this communicator, process 7, has ended (it may not be a "
+              "member); abort the communicator");
   }
 
   gate_.remove_communicator(comm(1));
