@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/descriptor.h"
+#include "sim/fabric.h"
 #include "sim/machine.h"
 #include "sim/multicast.h"
 
@@ -49,7 +50,8 @@ CuResult create_physical_memory(uint64_t size_bytes, const CuAllocationProp& pro
   if (properties.type != kAllocationPinned) return kErrorInvalidValue;
   if ((properties.requested_handle_types & ~kKnownHandleTypes) != 0) return kErrorInvalidValue;
   // Machines without the IMEX service answer so to fabric handles.
-  if ((properties.requested_handle_types & kHandleTypeFabric) != 0) return kErrorNotPermitted;
+  if ((properties.requested_handle_types & kHandleTypeFabric) != 0 && !has_imex_channel())
+    return kErrorNotPermitted;
   if (!location_exists(properties.location)) {
     return properties.location.type == kLocationDevice ? kErrorInvalidDevice : kErrorInvalidValue;
   }

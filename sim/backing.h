@@ -31,6 +31,8 @@ class Backing {
   /// Memory that was exported by another process, or by this one. It cannot be exported again.
   bool is_import() const { return is_import_; }
   void mark_import() { is_import_ = true; }
+  /// Imported by a fabric handle.
+  void mark_fabric() { properties_.requested_handle_types = kHandleTypeFabric; }
 
   /// Waits until it may be mapped. Physical memory may be mapped immediately.
   virtual void wait_until_mappable() const {}

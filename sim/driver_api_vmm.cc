@@ -3,6 +3,7 @@
 // Virtual memory management.
 #include "sim/address_space.h"
 #include "sim/api.h"
+#include "sim/fabric.h"
 #include "sim/handles.h"
 #include "sim/machine.h"
 #include "sim/pool.h"
@@ -88,9 +89,10 @@ AMEM_SIM_API CuResult cuMemExportToShareableHandle(void* shareable, CuMemHandle 
   return driver_call(Function::cuMemExportToShareableHandle, [&] {
     const BackingRef backing = Handles::instance().find(handle);
     if (shareable == nullptr || backing == nullptr || flags != 0) return kErrorInvalidValue;
-    // A fabric handle too is refused with this value: no allocation here was created for one.
-    const bool asked = (backing->properties().requested_handle_types & kHandleTypePosixFd) != 0;
-    if (type != kHandleTypePosixFd || !asked || backing->is_import()) return kErrorInvalidValue;
+    const bool asked = (backing->properties().requested_handle_types & type) == type;
+    if ((type != kHandleTypePosixFd && type != kHandleTypeFabric) || !asked || backing->is_import())
+      return kErrorInvalidValue;
+    if (type == kHandleTypeFabric) return export_fabric(*backing, shareable);
     UniqueFd fd;
     const CuResult exported = export_backing(*backing, &fd);
     if (exported == kSuccess) *static_cast<int*>(shareable) = fd.release();
@@ -102,11 +104,13 @@ AMEM_SIM_API CuResult cuMemImportFromShareableHandle(CuMemHandle* handle, void* 
                                                      int type) {
   return driver_call(Function::cuMemImportFromShareableHandle, [&] {
     if (handle == nullptr) return kErrorInvalidValue;
-    if (type == kHandleTypeFabric) return kErrorNotPermitted;
-    if (type != kHandleTypePosixFd) return kErrorInvalidValue;
+    if (type == kHandleTypeFabric && !has_imex_channel()) return kErrorNotPermitted;
+    if (type == kHandleTypeFabric ? shareable == nullptr : type != kHandleTypePosixFd)
+      return kErrorInvalidValue;
     const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
     BackingRef backing;
-    const CuResult imported = import_backing(fd, &backing);
+    const CuResult imported = type == kHandleTypeFabric ? import_fabric(shareable, &backing)
+                                                        : import_backing(fd, &backing);
     if (imported == kSuccess) backing->mark_import();
     if (imported == kSuccess) *handle = Handles::instance().add(std::move(backing));
     return imported;

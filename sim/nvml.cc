@@ -143,4 +143,23 @@ AMEM_SIM_NVML int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) {
 AMEM_SIM_NVML int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) {
   return kNotSupported;
 }
-AMEM_SIM_NVML int nvmlDeviceGetGpuFabricInfoV(void*, void*) { return kNotSupported; }
+
+/// nvmlGpuFabricInfo_v2_t (NVML API Reference).
+struct FabricInfo {
+  unsigned version;
+  unsigned char cluster_uuid[16];
+  int status;
+  unsigned clique_id;
+  unsigned char state;
+  unsigned health_mask;
+};
+
+/// Complete where AMEM_SIM_FABRIC names an IMEX domain, which is a cluster of one clique.
+AMEM_SIM_NVML int nvmlDeviceGetGpuFabricInfoV(void*, FabricInfo* info) {
+  constexpr unsigned char kCompleted = 3;  // NVML_GPU_FABRIC_STATE_COMPLETED
+  const std::string domain = amem::sim::fabric_domain();
+  if (domain.empty()) return kNotSupported;
+  *info = {info->version, {}, kSuccess, 1, kCompleted, 0};
+  domain.copy(reinterpret_cast<char*>(info->cluster_uuid), sizeof info->cluster_uuid);
+  return kSuccess;
+}

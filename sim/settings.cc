@@ -51,6 +51,7 @@ uint64_t wanted_host_memory_bytes() { return memory_bytes("AMEM_SIM_HOSTMEM"); }
 uint64_t initial_local_memory_bytes() {
   return std::min(number("AMEM_SIM_LOCAL_MB", 8, 0), kMaxMemoryMb) << 20;
 }
+std::string fabric_domain() { return text("AMEM_SIM_FABRIC"); }
 bool multicast_supported() { return text("AMEM_SIM_MULTICAST") == "1"; }
 int compute_capability() {
   return static_cast<int>(std::min<uint64_t>(number("AMEM_SIM_COMPUTE", 90), 999));

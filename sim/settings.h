@@ -14,6 +14,7 @@ int wanted_device_count();
 uint64_t wanted_device_memory_bytes();
 uint64_t wanted_host_memory_bytes();
 uint64_t initial_local_memory_bytes();
+std::string fabric_domain();  ///< empty: without an IMEX channel
 bool multicast_supported();
 int compute_capability();  ///< 90: 9.0
 std::string initial_faults();

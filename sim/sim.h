@@ -14,6 +14,8 @@
  *                       (default 8; 0: none, for tests that count bytes)
  *   AMEM_SIM_HOSTMEM    physical memory for HOST and HOST_NUMA allocations in MiB (default 4096)
  *   AMEM_SIM_MULTICAST  1: multicast objects are supported (default 0)
+ *   AMEM_SIM_FABRIC     the IMEX domain of this process: fabric handles work, between all processes
+ *                       with the same one (default: none, as without an IMEX channel)
  *   AMEM_SIM_COMPUTE    compute capability, 75 for 7.5 (default 90)
  *   AMEM_SIM_FAULT      faults, as for amemSimSetFault
  *   AMEM_SIM_DELAY_US   additional duration of calls in microseconds: "cuMemMap=100,cuMemCreate=20"

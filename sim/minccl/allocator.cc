@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sim/minccl/allocator.h"
 
+#include "sim/minccl/fabric.h"
 #include "sim/minccl/settings.h"
 
 namespace amem::minccl {
@@ -56,12 +57,12 @@ ncclResult_t free_address(void* address, size_t size_bytes) {
   return ncclSuccess;
 }
 
-ncclResult_t create_and_map(size_t size_bytes, int granularity_option, void** address,
-                            CuMemHandle* handle, size_t* mapped_bytes) {
+ncclResult_t create_and_map(int handle_type, size_t size_bytes, int granularity_option,
+                            void** address, CuMemHandle* handle, size_t* mapped_bytes) {
   CuDevice device = 0;
   MINCCL_CU(context_get_device(&device));
   CuAllocationProp prop;
-  MINCCL_TRY(properties_of(device, kHandleTypePosixFd, &prop));
+  MINCCL_TRY(properties_of(device, handle_type, &prop));
   size_t granularity = 0;
   MINCCL_CU(mem_get_granularity(&granularity, &prop, granularity_option));
   *mapped_bytes = round_up(size_bytes, granularity);
@@ -94,13 +95,20 @@ ncclResult_t create_exportable(CuDevice device, size_t size_bytes, CuMemHandle* 
 }  // namespace
 
 ncclResult_t cumem_alloc(size_t size_bytes, void** address, CuMemHandle* handle) {
+  return cumem_alloc_as(memory_handle_type(), size_bytes, address, handle);
+}
+
+ncclResult_t cumem_alloc_as(int handle_type, size_t size_bytes, void** address,
+                            CuMemHandle* handle) {
   size_t mapped_bytes = 0;
-  return create_and_map(size_bytes, kGranularityMinimum, address, handle, &mapped_bytes);
+  return create_and_map(handle_type, size_bytes, kGranularityMinimum, address, handle,
+                        &mapped_bytes);
 }
 
 ncclResult_t cumem_alloc_for_multicast(size_t size_bytes, void** address, CuMemHandle* handle,
                                        size_t* mapped_bytes) {
-  return create_and_map(size_bytes, kGranularityRecommended, address, handle, mapped_bytes);
+  return create_and_map(kHandleTypePosixFd, size_bytes, kGranularityRecommended, address, handle,
+                        mapped_bytes);
 }
 
 ncclResult_t cumem_map_multicast(CuMemHandle object, size_t size_bytes, void** address) {
@@ -126,11 +134,11 @@ ncclResult_t cumem_free(void* address) {
   return free_address(address, size_bytes);
 }
 
-ncclResult_t cumem_import(int fd, size_t size_bytes, void** address, CuMemHandle* handle) {
+ncclResult_t cumem_import(const Shareable& shareable, size_t size_bytes, void** address,
+                          CuMemHandle* handle) {
   CuDevice device = 0;
   MINCCL_CU(context_get_device(&device));
-  MINCCL_CU(
-      mem_import(handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), kHandleTypePosixFd));
+  MINCCL_CU(mem_import(handle, shareable.pointer(), shareable.handle_type));
   CuAllocationProp prop;
   MINCCL_CU(mem_get_properties(&prop, *handle));
   size_t granularity = 0;
@@ -157,14 +165,14 @@ ncclResult_t cumem_recreate(void* address, size_t size_bytes, CuMemHandle* handl
   CuDevice device = 0;
   MINCCL_CU(context_get_device(&device));
   CuAllocationProp prop;
-  MINCCL_TRY(properties_of(device, kHandleTypePosixFd, &prop));
+  MINCCL_TRY(properties_of(device, memory_handle_type(), &prop));
   MINCCL_CU(mem_create(handle, size_bytes, &prop, 0));
   return cumem_map_again(address, size_bytes, *handle);
 }
 
-ncclResult_t cumem_import_again(int fd, void* address, size_t size_bytes, CuMemHandle* handle) {
-  MINCCL_CU(
-      mem_import(handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), kHandleTypePosixFd));
+ncclResult_t cumem_import_again(const Shareable& shareable, void* address, size_t size_bytes,
+                                CuMemHandle* handle) {
+  MINCCL_CU(mem_import(handle, shareable.pointer(), shareable.handle_type));
   return cumem_map_again(address, size_bytes, *handle);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "base/unique_fd.h"
 #include "sim/minccl/driver_calls.h"
 
 /// Allocation of device memory like NCCL: every object is a physical allocation, rounded up to the
@@ -13,6 +14,8 @@ namespace amem::minccl {
 
 /// Create, reserve, map, set access. Does not zero the memory.
 ncclResult_t cumem_alloc(size_t size_bytes, void** address, CuMemHandle* handle);
+ncclResult_t cumem_alloc_as(int handle_type, size_t size_bytes, void** address,
+                            CuMemHandle* handle);
 
 /// The same after a query of the recommended granularity, as NCCL asks for memory that it binds to
 /// a multicast object (nvls.cc:357@v2.30.7-1). A multicast object has an address of its own.
@@ -24,8 +27,21 @@ ncclResult_t cumem_unmap_multicast(void* address, size_t size_bytes);
 /// Retain, release, address range, unmap, release, free address. For own and imported memory.
 ncclResult_t cumem_free(void* address);
 
-/// Imports the memory behind `fd`; the handle reference is kept until cumem_free().
-ncclResult_t cumem_import(int fd, size_t size_bytes, void** address, CuMemHandle* handle);
+/// What another process has exported: a descriptor, or 64 bytes.
+struct Shareable {
+  int handle_type = kHandleTypePosixFd;
+  UniqueFd fd{};
+  unsigned char fabric[64] = {};
+  void* pointer() const {
+    return handle_type == kHandleTypeFabric
+               ? const_cast<unsigned char*>(fabric)
+               : reinterpret_cast<void*>(static_cast<uintptr_t>(fd.get()));
+  }
+};
+
+/// Imports the memory; the handle reference is kept until cumem_free().
+ncclResult_t cumem_import(const Shareable& shareable, size_t size_bytes, void** address,
+                          CuMemHandle* handle);
 
 /// A second address for memory of this process; takes over no reference.
 ncclResult_t cumem_map_alias(CuMemHandle handle, size_t size_bytes, void** address);
@@ -38,7 +54,8 @@ ncclResult_t cumem_leave(void* address, CuMemHandle handle, size_t size_bytes);
 /// and maps it at the same address; or imports it there.
 ncclResult_t cumem_recreate(void* address, size_t size_bytes, CuMemHandle* handle);
 ncclResult_t cumem_map_again(void* address, size_t size_bytes, CuMemHandle handle);
-ncclResult_t cumem_import_again(int fd, void* address, size_t size_bytes, CuMemHandle* handle);
+ncclResult_t cumem_import_again(const Shareable& shareable, void* address, size_t size_bytes,
+                                CuMemHandle* handle);
 
 /// A second address for memory of cumem_alloc() that is mapped already: in the middle of a reserved
 /// range, where NCCL has its windows (dev_runtime.cc@v2.30.7-1).

@@ -21,8 +21,9 @@ struct PeerInfo {
   int version;             ///< ncclGetVersion()
   UdsName uds_name;        ///< UdsService::name()
   uint64_t simple_bytes;
-  uint64_t host;  ///< equal for ranks of one node: NCCL_HOSTID
-  uint16_t port;  ///< of the rank's Bootstrap
+  uint64_t host;    ///< equal for ranks of one node: NCCL_HOSTID
+  uint64_t fabric;  ///< fabric_of() its GPU
+  uint16_t port;    ///< of the rank's Bootstrap
   bool cumem;
   bool p2p_disabled;
   bool nvls;  ///< wanted, and the GPU supports multicast

@@ -179,6 +179,9 @@ const Transport kTransports[] = {{"P2p", "via P2P/CUMEM", {}},
 const Transport kNvls = {
     "Nvls", "NVLS, ", {{"NCCL_NVLS_ENABLE", "1"}, {"AMEM_SIM_MULTICAST", "1"}}};
 
+const Transport kFabric = {
+    "Fabric", "MNNVL 1", {{"NCCL_MNNVL_ENABLE", "1"}, {"AMEM_SIM_FABRIC", "domain"}}};
+
 using Parameters = std::tuple<int, const char*, Transport>;
 
 class Collectives : public testing::TestWithParam<Parameters> {};
@@ -214,6 +217,10 @@ INSTANTIATE_TEST_SUITE_P(SeveralRanks, Collectives,
 INSTANTIATE_TEST_SUITE_P(WithNvls, Collectives,
                          testing::Combine(testing::Values(2, 4), testing::Values("Simple"),
                                           testing::Values(kNvls)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(WithFabric, Collectives,
+                         testing::Combine(testing::Values(2, 4), testing::Values("Simple"),
+                                          testing::Values(kFabric)),
                          name_of);
 
 // NCCL_CUMEM_ENABLE=0: no memory of another process can be had, so the data takes the host.

@@ -172,6 +172,7 @@ class Communicator {
   CuStream last_stream_ = nullptr;
   bool has_launched_ = false;
   bool is_suspended_ = false;
+  bool uses_fabric_ = false;
 
   uint32_t* abort_flag_ = nullptr;  ///< host memory that kernels read
   DeviceCommunicator* device_communicator_ = nullptr;

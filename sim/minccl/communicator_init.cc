@@ -10,6 +10,7 @@
 
 #include "sim/minccl/allocator.h"
 #include "sim/minccl/communicator.h"
+#include "sim/minccl/fabric.h"
 
 namespace amem::minccl {
 namespace {
@@ -53,6 +54,7 @@ PeerInfo Communicator::describe() const {
   info.cumem = settings().cumem;
   info.p2p_disabled = settings().p2p_disabled;
   info.host = settings().host;
+  info.fabric = fabric_of(device_);
   int multicast = 0;
   driver().device_get_attribute(&multicast, kAttributeMulticast, device_);
   info.nvls = settings().nvls && settings().cumem && multicast != 0;
@@ -123,6 +125,7 @@ ncclResult_t Communicator::finish_init() {
   MINCCL_TRY(check_peers());
   ContextScope scope(context_);
   RelaxedCaptureScope relaxed;
+  MINCCL_TRY(check_fabric(bootstrap_.peers(), rank_, &uses_fabric_));
   MINCCL_TRY(allocate_device_memory());
   MINCCL_TRY(prepare_nvls());
   log_info("comm %p rank %d nranks %d cudaDev %d - Init COMPLETE", static_cast<void*>(this), rank_,

@@ -74,14 +74,15 @@ ncclResult_t Communicator::prepare_all_to_all() {
 
 PeerLink Communicator::link_to(int peer) {
   const std::vector<PeerInfo>& peers = bootstrap_.peers();
-  return {peers[rank_], peers[peer], &uds_, &aborting_, FifoLayout{settings().simple_bytes},
+  return {peers[rank_], peers[peer],  &uds_,
+          &aborting_,   uses_fabric_, FifoLayout{settings().simple_bytes},
           side_stream_};
 }
 
 ncclResult_t Communicator::setup(ConnectTask& task) {
   PeerLink link = link_to(task.peer);
   TransportKind kind{};
-  MINCCL_TRY(choose_transport(link.self, link.peer, &kind));
+  MINCCL_TRY(choose_transport(link, &kind));
   link.layout.simple_at_sender = kind == TransportKind::p2p && settings().p2p_read;
   for (int channel = 0; channel < settings().channels; ++channel) {
     std::unique_ptr<ConnectionEnd> end;

@@ -6,13 +6,15 @@
 
 namespace amem::minccl {
 
-ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, TransportKind* kind) {
+ncclResult_t choose_transport(const PeerLink& link, TransportKind* kind) {
+  const PeerInfo &self = link.self, &peer = link.peer;
   int reachable = self.device == peer.device;
   if (!reachable) MINCCL_CU(device_can_access_peer(&reachable, self.device, peer.device));
   // Without cuMem in both NCCL uses legacy IPC, which is not simulated. Like NCCL, a rank does not
   // compare its own setting with the peer's (p2pCanConnect(), p2p.cc@2.30.7).
   bool cumem = self.cumem || peer.cumem;
-  bool p2p = self.host == peer.host && reachable && !self.p2p_disabled && !peer.p2p_disabled;
+  bool near = self.host == peer.host || (link.uses_fabric && self.fabric == peer.fabric);
+  bool p2p = near && reachable && !self.p2p_disabled && !peer.p2p_disabled;
   *kind = p2p && (cumem || is_same_process(self, peer)) ? TransportKind::p2p : TransportKind::shm;
   return ncclSuccess;
 }

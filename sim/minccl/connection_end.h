@@ -23,6 +23,8 @@ struct ConnectInfo {
   uint64_t size_bytes;
   uint64_t address;  ///< in the sending process
   uint64_t file;     ///< UdsService::offer_file() of the sending process
+  int handle_type;   ///< kHandleTypeFabric: the memory is that of `fabric`
+  unsigned char fabric[64];
 };
 
 /// The two ranks of a connection, and the parts of this rank's communicator that its ends use.
@@ -31,6 +33,7 @@ struct PeerLink {
   PeerInfo peer;
   UdsService* uds;
   const std::atomic<bool>* aborting;
+  bool uses_fabric;
   FifoLayout layout;
   CuStream side_stream;  ///< a stream of the communicator that is never captured
 };
@@ -41,8 +44,9 @@ enum class TransportKind { p2p, shm };
 /// NCCL_CUMEM_ENABLE: if it is 0 in one of two processes, neither can map the other's memory, and
 /// both notice it when they connect; if it is 0 in both, they do not try. Ranks of
 /// different nodes (NCCL_HOSTID) use shared memory in place of a network: as with NCCL's sockets,
-/// FIFOs are in host memory, and no process maps device memory of another.
-ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, TransportKind* kind);
+/// FIFOs are in host memory, and no process maps device memory of another. With a fabric, ranks of
+/// one clique map it on all nodes.
+ncclResult_t choose_transport(const PeerLink& link, TransportKind* kind);
 
 /// One end of one direction of a connection. Calls: setup(), connect() with the result of the other
 /// end's setup(), release(). The communicator's context is current during all of them.

@@ -32,6 +32,7 @@ Settings read_settings() {
   read.p2p_read = number("NCCL_P2P_READ_ENABLE", 0, 0, 1) == 1;
   read.nvls = number("NCCL_NVLS_ENABLE", 0, 0, 2) == 1;
   if (const char* host = getenv("NCCL_HOSTID")) read.host = std::hash<std::string_view>()(host);
+  read.mnnvl = static_cast<int>(number("NCCL_MNNVL_ENABLE", 2, 0, 2));
   read.gpus_shared = number("NCCL_MULTI_RANK_GPU_ENABLE", 0, 0, 1) == 1;
   const char* protocol = getenv("NCCL_PROTO");
   if (is(protocol, "LL")) read.protocol = Protocol::ll;

@@ -23,6 +23,7 @@ struct Settings {
   bool p2p_read = false;      ///< NCCL_P2P_READ_ENABLE: the receiver reads from the sender's memory
   bool nvls = false;          ///< NCCL_NVLS_ENABLE: 1 (NCCL's default: 2, where it pays)
   uint64_t host = 0;          ///< NCCL_HOSTID: ranks with another value are on another node
+  int mnnvl = 2;              ///< NCCL_MNNVL_ENABLE: 0; 1: also on one node; 2
   bool gpus_shared = false;   ///< NCCL_MULTI_RANK_GPU_ENABLE: ranks may share a GPU (NCCL 2.30.3)
   std::optional<Protocol> protocol;        ///< NCCL_PROTO: LL, LL128 or Simple; default: by size
   DebugLevel debug = DebugLevel::none;     ///< NCCL_DEBUG: WARN, INFO

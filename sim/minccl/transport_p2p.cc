@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include "sim/minccl/allocator.h"
 #include "sim/minccl/connection_end.h"
+#include "sim/minccl/fabric.h"
 #include "sim/minccl/net_plugin.h"
 #include "sim/minccl/uds_service.h"
 
@@ -13,7 +16,7 @@ namespace {
 
 /// Device memory that the other rank maps.
 ///
-///   other process            import by file descriptor (nccl-memory A5, A6)
+///   other process            import by file descriptor or fabric handle (nccl-memory A5, A6)
 ///   same process, other GPU  the same handle at a second address (A7, NCCL >= 2.23)
 ///   same process, same GPU   the owner's address
 class P2pEnd final : public ConnectionEnd {
@@ -36,8 +39,8 @@ class P2pEnd final : public ConnectionEnd {
   ncclResult_t import(const ConnectInfo& theirs);
   ncclResult_t map_alias(const ConnectInfo& theirs);
   ncclResult_t use_directly(const ConnectInfo& theirs);
-  ncclResult_t fetch(const ConnectInfo& theirs, UniqueFd* fd) const;
-  ConnectInfo describe_own() const;
+  ncclResult_t fetch(const ConnectInfo& theirs, Shareable* shareable) const;
+  ncclResult_t describe_own(ConnectInfo* info) const;
 
   void* own_ = nullptr;
   size_t own_size_ = 0;
@@ -65,16 +68,19 @@ ncclResult_t P2pEnd::setup(ConnectInfo* ours) {
   // outlives this end should the two be freed in the wrong order (NCCL p2p.cc:240@2.30.7).
   if (link_.self.cumem && same_process() && !same_device())
     MINCCL_CU(mem_retain(&own_handle_, own_));
-  *ours = describe_own();
-  return ncclSuccess;
+  return describe_own(ours);
 }
 
-ConnectInfo P2pEnd::describe_own() const {
-  ConnectInfo info{};
-  info.handle = own_handle_;
-  info.size_bytes = own_size_;
-  info.address = device_pointer(own_);
-  return info;
+ncclResult_t P2pEnd::describe_own(ConnectInfo* info) const {
+  *info = {};
+  info->handle = own_handle_;
+  info->size_bytes = own_size_;
+  info->address = device_pointer(own_);
+  info->handle_type = memory_handle_type();
+  // As ncclP2pAllocateShareableBuffer() (p2p.cc@v2.30.7-1), whoever imports it.
+  if (info->handle_type == kHandleTypeFabric && link_.self.cumem)
+    MINCCL_CU(mem_export(info->fabric, own_handle_, kHandleTypeFabric, 0));
+  return ncclSuccess;
 }
 
 ncclResult_t P2pEnd::connect(const ConnectInfo& theirs, DeviceConnection* connection) {
@@ -95,18 +101,22 @@ ncclResult_t P2pEnd::import(const ConnectInfo& theirs) {
                 "cudaIpcOpenMemHandle: what rank %d has sent is no handle of legacy IPC: is its "
                 "NCCL_CUMEM_ENABLE another?",
                 link_.peer.rank);
-  UniqueFd fd;
-  MINCCL_TRY(fetch(theirs, &fd));
+  Shareable shareable;
+  MINCCL_TRY(fetch(theirs, &shareable));
   // Mapped whole: the owner rounded the size up to the same granularity.
-  MINCCL_TRY(cumem_import(fd.get(), theirs.size_bytes, &other_, &other_handle_));
+  MINCCL_TRY(cumem_import(shareable, theirs.size_bytes, &other_, &other_handle_));
   other_size_ = theirs.size_bytes;
   access_ = Access::imported;
   log_info("rank %d -> %d via P2P/CUMEM", link_.self.rank, link_.peer.rank);
   return ncclSuccess;
 }
 
-ncclResult_t P2pEnd::fetch(const ConnectInfo& theirs, UniqueFd* fd) const {
-  return fetch_memory_fd(link_.peer.uds_name, theirs.handle, Patience::begin(link_.aborting), fd);
+ncclResult_t P2pEnd::fetch(const ConnectInfo& theirs, Shareable* shareable) const {
+  shareable->handle_type = theirs.handle_type;
+  std::copy(std::begin(theirs.fabric), std::end(theirs.fabric), shareable->fabric);
+  if (theirs.handle_type == kHandleTypeFabric) return ncclSuccess;
+  return fetch_memory_fd(link_.peer.uds_name, theirs.handle, Patience::begin(link_.aborting),
+                         &shareable->fd);
 }
 
 ncclResult_t P2pEnd::map_alias(const ConnectInfo& theirs) {
@@ -165,15 +175,14 @@ ncclResult_t P2pEnd::resume_own(ConnectInfo* ours) {
                                    link_.side_stream));
     MINCCL_CU(stream_synchronize(link_.side_stream));
   }
-  *ours = describe_own();
-  return ncclSuccess;
+  return describe_own(ours);
 }
 
 ncclResult_t P2pEnd::resume_import(const ConnectInfo& theirs) {
   if (access_ != Access::imported) return ncclSuccess;
-  UniqueFd fd;
-  MINCCL_TRY(fetch(theirs, &fd));
-  return cumem_import_again(fd.get(), other_, other_size_, &other_handle_);
+  Shareable shareable;
+  MINCCL_TRY(fetch(theirs, &shareable));
+  return cumem_import_again(shareable, other_, other_size_, &other_handle_);
 }
 
 }  // namespace

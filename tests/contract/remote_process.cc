@@ -192,6 +192,11 @@ CuResult obey(Remote& remote, const Request& request, UniqueFd passed, Reply* re
       void* shareable = reinterpret_cast<void*>(static_cast<intptr_t>(remote.fd.get()));
       return driver().cuMemImportFromShareableHandle(&remote.handle, shareable, kHandleTypePosixFd);
     }
+    case Command::kImportFabric: {
+      unsigned char name[64];
+      if (pread(passed.get(), name, sizeof name, 0) != sizeof name) return kErrorUnknown;
+      return driver().cuMemImportFromShareableHandle(&remote.handle, name, kHandleTypeFabric);
+    }
     case Command::kCloseFd:
       remote.fd.reset();
       return kSuccess;

@@ -22,6 +22,7 @@ enum class Command : int32_t {
   kStartOnOtherMachine,  ///< the same on the simulated machine AMEM_SIM_OTHER_DIR
   kTotalMb,              ///< the device's memory
   kImport,               ///< the descriptor that comes with the command, which is kept open
+  kImportFabric,         ///< the fabric handle, which is in the file that comes with the command
   kCloseFd,
   kMap,    ///< reserve, map and grant access to value bytes
   kRead,   ///< the first 32-bit word
