@@ -51,8 +51,8 @@ bool ask_nvml(CuDevice device, NvmlFabric* fabric) {
   return find(name, &handle) == 0 && ask(handle, fabric) == 0;
 }
 
-/// That the driver exports a fabric handle, and imports it in the same process. As in NCCL, the
-/// reference of the import is never released (mnnvl.cc:79@v2.30.7-1).
+/// That the driver exports a fabric handle, and imports it in the same process. The
+/// reference of the import is never released.
 ncclResult_t try_fabric() {
   void* address = nullptr;
   CuMemHandle handle = 0, imported = 0;

@@ -16,7 +16,8 @@ uint64_t fabric_of(CuDevice device);
 
 /// Whether the communicator uses fabric handles: it has several nodes (NCCL_MNNVL_ENABLE=1: or
 /// one), and the fabric of all ranks is complete. From then on memory of the whole process has
-/// them, of all communicators. Fails if the driver cannot export and import one.
+/// them, of all communicators. As in NCCL, the memory with which this is tried is never freed
+/// (mnnvl.cc:79@v2.30.7-1). Fails if the driver cannot export and import one.
 ncclResult_t check_fabric(const std::vector<PeerInfo>& peers, int rank, bool* uses_fabric);
 
 /// kHandleTypePosixFd, or kHandleTypeFabric after check_fabric() has found it usable.

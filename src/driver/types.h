@@ -66,10 +66,12 @@ struct Access {
   int32_t flags;
 };
 
-inline constexpr int kAllocationPinned = 1;           ///< CU_MEM_ALLOCATION_TYPE_PINNED
-inline constexpr int kAccessReadWrite = 3;            ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-inline constexpr int kHandleTypeFd = 1;               ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-inline constexpr int kGranularityMinimum = 0;         ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
+inline constexpr int kAllocationPinned = 1;    ///< CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kAccessReadWrite = 3;     ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+inline constexpr int kHandleTypeFd = 1;        ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kHandleTypeFabric = 8;    ///< CU_MEM_HANDLE_TYPE_FABRIC
+inline constexpr int kAttributeFabric = 128;   ///< CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED
+inline constexpr int kGranularityMinimum = 0;  ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr int kAttributeMultiprocessors = 16;  ///< CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kCaptureModeRelaxed = 2;         ///< CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kCaptureStatusNone = 0;          ///< CU_STREAM_CAPTURE_STATUS_NONE

@@ -39,6 +39,8 @@ static_assert(offsetof(AllocationProperties, usage) ==
 static_assert(kAttributeMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kHandleTypeFd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+static_assert(kHandleTypeFabric == CU_MEM_HANDLE_TYPE_FABRIC);
+static_assert(kAttributeFabric == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
 static_assert(kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(std::is_same_v<DriverEvent, CUevent> &&

@@ -88,10 +88,14 @@ DriverResult VirtualMemory::create(DriverHandle* handle, size_t size_bytes,
   if (id == 0) {
     DriverHandle own = 0;
     const size_t bytes = slabs_.driver_bytes(size_bytes);
-    const DriverResult result = driver_.cuMemCreate(&own, bytes, properties, flags);
+    // Processes of this host share memory by descriptors, whatever its client hands out.
+    AllocationProperties shareable = *properties;
+    if (properties->requested_handle_types == kHandleTypeFabric)
+      shareable.requested_handle_types |= kHandleTypeFd;
+    const DriverResult result = driver_.cuMemCreate(&own, bytes, &shareable, flags);
     if (result != driver_result::kSuccess) return result;
     MutexLock lock(registry_.mutex);
-    Allocation& allocation = registry_.add_local(size_bytes, *properties, own, bytes, origin.tag);
+    Allocation& allocation = registry_.add_local(size_bytes, shareable, own, bytes, origin.tag);
     allocation.set_origin(origin);
     id = allocation.id;
   }

@@ -31,6 +31,12 @@ class Exchange {
   virtual Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) = 0;
   virtual std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) = 0;
 
+  /// The same for a fabric handle, which import_ipc_handle() imports too. Nothing if a process of
+  /// another host may import it: only the driver's handle reaches that.
+  virtual std::optional<Result<IpcHandleBytes>> make_fabric_handle(Allocation& allocation) = 0;
+  /// This process is about to join a scope: LocalMembers::join().
+  virtual void join(const ScopeId& scope, int members, int member) = 0;
+
   /// The processes of this user that have loaded such a library but not amem, for messages
   /// (process_names.h). Called without a lock.
   virtual std::string processes_without_amem(const char* library) = 0;

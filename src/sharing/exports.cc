@@ -288,9 +288,9 @@ Status Exports::reserve_for_resume() {
 
 // --- IPC handles, which have no room for a token
 
-Result<IpcHandleBytes> Exports::make_ipc_handle(Allocation& allocation) {
+Result<IpcHandleBytes> Exports::make_ipc_handle(Allocation& allocation, bool is_fabric) {
   ensure_nonce(allocation);
-  return encode_ipc_handle({context_.self, allocation.id, allocation.nonce, getpid()});
+  return encode_ipc_handle({context_.self, allocation.id, allocation.nonce, getpid(), is_fabric});
 }
 
 // The id of an allocation is never 0.

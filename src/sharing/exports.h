@@ -26,7 +26,7 @@ class Exports {
   /// A token for an allocation of this process.
   Result<int> make_token(Allocation& allocation) AMEM_REQUIRES(context_.registry.mutex);
 
-  Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation)
+  Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation, bool is_fabric = false)
       AMEM_REQUIRES(context_.registry.mutex);
   /// Sharing::offer_descriptor() and withdraw_descriptor().
   IpcHandleBytes offer_descriptor(UniqueFd descriptor);

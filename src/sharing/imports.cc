@@ -235,9 +235,10 @@ Result<DriverHandle> Imports::import_ipc_handle(const IpcHandle& wanted) {
                                   : fd.ok()         ? protocol_error("it has no token")
                                                     : Error(fd.error());
   if (imported.ok()) return imported;
-  Error error = make_error(ErrorKind::driver, result_of(imported.error()),
-                           "cannot open an IPC handle of process %d: %s", wanted.owner_pid,
-                           imported.error().message.c_str());
+  Error error = make_error(ErrorKind::driver, result_of(imported.error()), "%s %d: %s",
+                           wanted.is_fabric ? "cannot import a fabric handle of process"
+                                            : "cannot open an IPC handle of process",
+                           wanted.owner_pid, imported.error().message.c_str());
   AMEM_LOG(error, -1, "%s", error.message.c_str());
   return error;
 }

@@ -3,6 +3,7 @@
 #include "sharing/shared_handles.h"
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/log.h"
 #include "driver/current_device.h"
@@ -17,9 +18,12 @@ AMEM_NOT_ANALYSED DriverResult SharedHandles::export_handle(void* shareable, Dri
   if (!is_our_handle(handle))
     return driver.cuMemExportToShareableHandle(shareable, handle, type, flags);
   MutexLock lock(registry_.mutex);
-  Allocation* const allocation =
-      type == kHandleTypeFd ? registry_.find_handle(handle) : memory_.find_copied(handle);
+  Allocation* allocation = registry_.find_handle(handle);
   if (allocation == nullptr || shareable == nullptr) return driver_result::kInvalidValue;
+  if (type == kHandleTypeFabric && export_as_token(*allocation, shareable))
+    return driver_result::kSuccess;
+  if (type != kHandleTypeFd) allocation = memory_.find_copied(handle);
+  if (allocation == nullptr) return driver_result::kInvalidValue;
   const Backing& backing = registry_.backing_of(*allocation);
   if (type != kHandleTypeFd) {
     // In a slab it would be that of all buffers.
@@ -41,12 +45,44 @@ AMEM_NOT_ANALYSED DriverResult SharedHandles::export_handle(void* shareable, Dri
   return driver_result::kSuccess;
 }
 
+/// False if the driver's fabric handle is needed, or if the driver would refuse one.
+AMEM_NOT_ANALYSED bool SharedHandles::export_as_token(Allocation& allocation, void* fabric_handle) {
+  constexpr int kBoth = kHandleTypeFabric | kHandleTypeFd;
+  if (allocation.is_import || registry_.backing_of(allocation).is_slab ||
+      (allocation.properties.requested_handle_types & kBoth) != kBoth)
+    return false;
+  const auto token = exchange_.make_fabric_handle(allocation);
+  if (!token.has_value()) return false;
+  if (token->ok())
+    std::memcpy(fabric_handle, token->value().data(), kIpcHandleBytes);
+  else
+    AMEM_LOG(warn, allocation.device(), "cannot export an allocation to this host alone: %s",
+             token->error().message.c_str());
+  return token->ok();
+}
+
+bool SharedHandles::import_fabric(const void* shareable, DriverHandle* handle,
+                                  DriverResult* result) {
+  IpcHandleBytes bytes;
+  std::memcpy(bytes.data(), shareable, bytes.size());
+  const auto imported = exchange_.import_ipc_handle(bytes);
+  if (!imported.has_value()) return false;
+  if (imported->ok())
+    *handle = imported->value();
+  else
+    *result = imported->error().kind == ErrorKind::driver ? imported->error().code
+                                                          : driver_result::kUnknown;
+  return true;
+}
+
 DriverResult SharedHandles::import_handle(DriverHandle* handle, void* shareable, int type) {
-  if (handle != nullptr && type == kHandleTypeFd && memory_.gives_handles()) {
+  const bool is_fabric = type == kHandleTypeFabric && shareable != nullptr;
+  if (handle != nullptr && (type == kHandleTypeFd || is_fabric) && memory_.gives_handles()) {
     const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
     DriverResult result = driver_result::kSuccess;
     ++imports_running_;
-    const bool is_token = exchange_.import_token(fd, handle, &result);
+    const bool is_token = is_fabric ? import_fabric(shareable, handle, &result)
+                                    : exchange_.import_token(fd, handle, &result);
     --imports_running_;
     if (is_token) return result;
   }

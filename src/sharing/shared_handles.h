@@ -19,8 +19,8 @@ class SharedHandles {
   VirtualMemory& memory() { return memory_; }
   Exchange& exchange() { return exchange_; }
 
-  /// A descriptor is a token (token.h). A fabric handle does not identify its importers: its memory
-  /// is persistent.
+  /// A descriptor is a token (token.h). A fabric handle is one if all importers are on this host;
+  /// otherwise it is the driver's, which does not identify its importers: the memory is persistent.
   DriverResult export_handle(void* shareable, DriverHandle handle, int type,
                              unsigned long long flags);
   /// May wait for the owner; called without a lock.
@@ -43,6 +43,9 @@ class SharedHandles {
   void release_unused_locked() AMEM_REQUIRES(registry_.mutex);
 
  private:
+  bool export_as_token(Allocation& allocation, void* fabric_handle) AMEM_REQUIRES(registry_.mutex);
+  bool import_fabric(const void* shareable, DriverHandle* handle, DriverResult* result);
+
   VirtualMemory& memory_;
   Registry& registry_;
   Exchange& exchange_;

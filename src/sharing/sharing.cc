@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/descriptor_limit.h"
+#include "base/environment.h"
 #include "base/log.h"
 #include "sharing/process_names.h"
 #include "sharing/replies.h"
@@ -62,6 +63,34 @@ std::optional<Result<DriverHandle>> Sharing::import_ipc_handle(const IpcHandleBy
   if (!of_peer.has_value()) return std::nullopt;
   AMEM_TRY(start());
   return imports_.import_ipc_handle(*of_peer);
+}
+
+void Sharing::join(const ScopeId& scope, int members, int member) {
+  int supported = 0;
+  if (context_.driver.cuDeviceGetAttribute(&supported, kAttributeFabric, 0) ==
+          driver_result::kSuccess &&
+      supported == 0)
+    return;
+  local_members_.join(scope, members, member);
+}
+
+/// Who imports symmetric memory does not follow from the scopes that this process has joined, but
+/// from the launcher's variables: all ranks are on one host if as many are there.
+AMEM_NOT_ANALYSED std::optional<Result<IpcHandleBytes>> Sharing::make_fabric_handle(
+    Allocation& allocation) {
+  const bool is_symmetric = context_.registry.backing_of(allocation).tag == kSymmetricTag;
+  const std::string ranks = variable_now("WORLD_SIZE");
+  const bool are_known = is_symmetric ? !ranks.empty() && ranks == variable_now("LOCAL_WORLD_SIZE")
+                                      : local_members_.has_joined();
+  if (!are_known || !local_members_.are_all_here()) return std::nullopt;
+  AMEM_TRY(start());
+  context_.devices.prepare({allocation.device()});
+  static constinit std::atomic_flag g_said;
+  if (!g_said.test_and_set())
+    AMEM_LOG(info, -1,
+             "memory with fabric handles leaves the GPU in a pause: this has run on the simulated "
+             "GPU only");
+  return exports_.make_ipc_handle(allocation, true);
 }
 
 Result<IpcHandleBytes> Sharing::offer_descriptor(UniqueFd descriptor) {

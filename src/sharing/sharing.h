@@ -5,6 +5,7 @@
 #include "sharing/exchange.h"
 #include "sharing/exports.h"
 #include "sharing/imports.h"
+#include "sharing/local_members.h"
 
 namespace amem {
 
@@ -40,6 +41,9 @@ class Sharing final : public Exchange, public PeerHandler {
   Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) override
       AMEM_REQUIRES(context_.registry.mutex);
   std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) override;
+  std::optional<Result<IpcHandleBytes>> make_fabric_handle(Allocation& allocation) override
+      AMEM_REQUIRES(context_.registry.mutex);
+  void join(const ScopeId& scope, int members, int member) override;
   std::string processes_without_amem(const char* library) override;
   void start_service() override;
   void request_resume(const InstanceId& process, const Tag& tag) override;
@@ -71,8 +75,9 @@ class Sharing final : public Exchange, public PeerHandler {
   void wait_until_started();
 
   ProcessContext& context_;
-  Exports exports_;  // allow: locks itself
-  Imports imports_;  // allow: locks itself
+  Exports exports_;             // allow: locks itself
+  Imports imports_;             // allow: locks itself
+  LocalMembers local_members_;  // allow: locks itself
   const StatusText status_;
   const Offer offer_;
   const AnswerControl control_;

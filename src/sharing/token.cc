@@ -46,12 +46,14 @@ bool walk(FieldStream& stream, Token& token) {
   return stream.ok();
 }
 
-constexpr uint64_t kIpcMagic = 0x3163706d656d612e;  // the bytes ".amempc1"
+constexpr uint64_t kIpcMagic = 0x3163706d656d612e;     // the bytes ".amempc1"
+constexpr uint64_t kFabricMagic = 0x3162666d656d612e;  // the bytes ".amemfb1"
 
 bool walk(FieldStream& stream, IpcHandle& handle) {
-  uint64_t magic = kIpcMagic;
+  uint64_t magic = handle.is_fabric ? kFabricMagic : kIpcMagic;
   stream.fields(magic, handle.owner, handle.allocation, handle.nonce, handle.owner_pid);
-  return stream.ok() && magic == kIpcMagic;
+  handle.is_fabric = magic == kFabricMagic;
+  return stream.ok() && (handle.is_fabric || magic == kIpcMagic);
 }
 
 }  // namespace

@@ -39,15 +39,18 @@ Result<UniqueFd> make_token(const Token& token);
 /// memfd, two for a token. Thread-safe.
 std::optional<Token> read_token(int fd);
 
-/// Takes the place of a cudaIpcMemHandle_t. The owner has the token of the allocation (TokenQuery).
+/// Takes the place of a cudaIpcMemHandle_t or of a fabric handle. The owner has the token of the
+/// allocation (TokenQuery).
 struct IpcHandle {
   InstanceId owner;
   AllocationId allocation = 0;
   uint64_t nonce = 0;
   pid_t owner_pid = 0;  ///< for error texts
+  bool is_fabric = false;
   bool operator==(const IpcHandle&) const = default;
 };
-/// The size of a cudaIpcMemHandle_t (CUDA Runtime API, CUDA_IPC_HANDLE_SIZE).
+/// The size of a cudaIpcMemHandle_t (CUDA Runtime API, CUDA_IPC_HANDLE_SIZE) and of a
+/// CUmemFabricHandle (CU_IPC_HANDLE_SIZE).
 inline constexpr size_t kIpcHandleBytes = 64;
 using IpcHandleBytes = std::array<uint8_t, kIpcHandleBytes>;
 

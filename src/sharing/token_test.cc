@@ -191,5 +191,33 @@ TEST(Token, WithoutAFileNumberIsAnErrorThatNamesTheCall) {
   EXPECT_EQ(read_token(token_fd().get()), kToken) << "afterwards it is made";
 }
 
+constexpr IpcHandle kIpcHandle{{{0x1122334455667788, 0x99aabbccddeeff00}}, 42, 0xfeedface, 4711};
+
+TEST(Handles, OfIpcAndOfAFabricAreReadAsTheyWereMade) {
+  IpcHandle fabric = kIpcHandle;
+  fabric.is_fabric = true;
+  EXPECT_EQ(decode_ipc_handle(encode_ipc_handle(kIpcHandle)), kIpcHandle);
+  EXPECT_EQ(decode_ipc_handle(encode_ipc_handle(fabric)), fabric);
+  EXPECT_NE(encode_ipc_handle(fabric), encode_ipc_handle(kIpcHandle));
+}
+
+// The importer passes them to the driver.
+TEST(Handles, OfTheDriverAreNotTakenForThem) {
+  IpcHandle fabric = kIpcHandle;
+  fabric.is_fabric = true;
+  for (const IpcHandle& handle : {kIpcHandle, fabric}) {
+    const IpcHandleBytes whole = encode_ipc_handle(handle);
+    for (size_t at = 0; at < whole.size(); ++at) {
+      IpcHandleBytes spoiled = whole;
+      spoiled[at] ^= 0x80;
+      const std::optional<IpcHandle> read = decode_ipc_handle(spoiled);
+      constexpr size_t kMagicEnd = 8, kEnd = 44;
+      EXPECT_EQ(read.has_value(), at >= kMagicEnd && at < kEnd) << at;
+      EXPECT_NE(read, handle) << at;
+    }
+  }
+  EXPECT_EQ(decode_ipc_handle(IpcHandleBytes{}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace amem

@@ -23,14 +23,20 @@ class NoExchange : public Exchange {
   }
   Result<IpcHandleBytes> make_ipc_handle(Allocation&) override { return IpcHandleBytes{}; }
   std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes&) override {
-    return std::nullopt;
+    return imported;
   }
+  std::optional<Result<IpcHandleBytes>> make_fabric_handle(Allocation&) override {
+    return fabric_handle;
+  }
+  void join(const ScopeId&, int, int) override {}
   std::string processes_without_amem(const char*) override { return ++foreign, "process 4711"; }
   void start_service() override {}
   void request_resume(const InstanceId&, const Tag&) override {}
   void wake_imports() override {}
   void forget(const Allocation&) override { ++forgotten; }
-  std::function<void()> during_import{};  ///< if it is set, every descriptor is a token
+  std::function<void()> during_import{};          ///< if it is set, every descriptor is a token
+  std::optional<IpcHandleBytes> fabric_handle{};  ///< set: all importers are on this host
+  std::optional<Result<DriverHandle>> imported{};
   bool file_numbers_left = true;
   int forgotten = 0, foreign = 0;
 };

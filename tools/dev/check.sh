@@ -72,6 +72,13 @@ without_slabs() {
     "$build/tests/process_test" --gtest_brief=1 --gtest_filter='-Cycles.*:Descriptors.*:Orders.*'
 }
 
+# The same with fabric handles in place of descriptors.
+with_fabric() {
+  local -x AMEM_SIM_FABRIC=domain NCCL_MNNVL_ENABLE=1
+  "$build/tests/fault_test" --gtest_brief=1 --gtest_filter='*DriverCall.*:*HostCall.*:*Death.*:*Stop.*:*FileNumbers.*' &&
+    "$build/tests/process_test" --gtest_brief=1 --gtest_filter='PauseAlone.*:Splits.*:HalfResumed.*:ResumeOnCall.*:TagsTest.*:When/*:By/*'
+}
+
 # What ./dev test samples, whole: SIGSTOP at every point, every order of leaving and returning. The programs
 # themselves: ctest knows only the sample that they named when they were built.
 every_fault() {
@@ -97,6 +104,7 @@ run_check odr one_definition
 run_check tidy tidy
 run_check orders orders
 run_check without_slabs without_slabs
+run_check with_fabric with_fabric
 if [[ $fast != 1 ]]; then
   run_check fuzz bash tools/dev/fuzz.sh "$fuzz_runs"
   run_check asan sanitized asan

@@ -214,6 +214,13 @@ int suspend_or_resume(NcclClient& client, int copy, const char* name, Comm comm,
   AMEM_DOOR(name, parameters, arguments,                                            \
             return make_communicator(*client, kCopy, #name, parent, slot, identify, \
                                      [&] { return real arguments; } __VA_OPT__(, ) __VA_ARGS__);)
+#define AMEM_DOOR_joins(name, parameters, arguments, parent, slot, identify) \
+  AMEM_DOOR(name, parameters, arguments, {                                   \
+    const Identify id_of = identify;                                         \
+    client->handles.exchange().join(id_of(), ranks, rank);                   \
+    return make_communicator(*client, kCopy, #name, parent, slot, id_of,     \
+                             [&] { return real arguments; });                \
+  })
 #define AMEM_DOOR_shrinks(...) AMEM_DOOR_creates(__VA_ARGS__, true)
 #define AMEM_DOOR_ends_group(name, parameters, arguments) \
   AMEM_DOOR(name, parameters, arguments,                  \
@@ -262,11 +269,12 @@ AMEM_DOOR(ncclCommAbort, (Comm comm), (comm),
 
 AMEM_DOOR(ncclCommInitAll, (Comm * comms, int devices, const int* list), (comms, devices, list), {
   prepare_to_make();
+  // All ranks are in this process, so any unique identity is sufficient.
+  const InstanceId unique = random_instance_id();
+  client->handles.exchange().join(CommunicatorId{unique.bits}, 1, 0);
   return inside(*client, kCopy, "ncclCommInitAll", nullptr, [&] {
     const int result = real(comms, devices, list);
     if ((result != ncclSuccess && result != ncclInProgress) || comms == nullptr) return result;
-    // All ranks are in this process, so any unique identity is sufficient.
-    const InstanceId unique = random_instance_id();
     client->peers.members.add(CommunicatorId{unique.bits}, devices);
     for (int i = 0; i < devices; ++i) {
       client->gate.add_communicator(comms[i], CommunicatorId{unique.bits});

@@ -9,15 +9,21 @@
 namespace amem {
 namespace {
 
-/// True for device memory that can be shared only by descriptor.
+/// True for device memory that can be shared only by descriptor, as the driver exports whole slabs.
 bool fits_a_slab(const AllocationProperties& properties) {
-  return properties.location.type == kLocationDevice &&
-         properties.requested_handle_types == kHandleTypeFd && !t_in_mem_alloc;
+  return properties.requested_handle_types == kHandleTypeFd;
+}
+
+/// True for device memory with one type of handles, which is that of NCCL's own buffers.
+bool may_be_buffer(const AllocationProperties& properties) {
+  return properties.location.type == kLocationDevice && !t_in_mem_alloc &&
+         (fits_a_slab(properties) || properties.requested_handle_types == kHandleTypeFabric);
 }
 
 /// Memory of NCCL with these properties.
 Origin origin_of(const AllocationProperties* properties, bool is_buffer) {
-  Origin origin{.tag = kNcclTag, .is_buffer = is_buffer, .in_slab = is_buffer};
+  Origin origin{
+      .tag = kNcclTag, .is_buffer = is_buffer, .in_slab = is_buffer && fits_a_slab(*properties)};
   if (t_in_mem_alloc) {
     origin.is_application_own = true;
     origin.persistent_because = "the application's own (ncclMemAlloc)";
@@ -38,11 +44,11 @@ DriverResult hooks::cuMemGetAllocationGranularity(NcclClient& client, size_t* gr
   const DriverResult result =
       memory.driver().cuMemGetAllocationGranularity(granularity_bytes, properties, option);
   const bool for_buffer = result == driver_result::kSuccess && option == kGranularityMinimum &&
-                          fits_a_slab(*properties) && memory.gives_handles();
+                          may_be_buffer(*properties) && memory.gives_handles();
   t_call_sequence.buffer_expected = for_buffer;
   if (for_buffer) {
     client.prepare_host_memory(properties->location.id);
-    memory.slabs().lower_granularity(granularity_bytes);
+    if (fits_a_slab(*properties)) memory.slabs().lower_granularity(granularity_bytes);
   }
   return result;
 }
@@ -52,7 +58,7 @@ DriverResult hooks::cuMemCreate(NcclClient& client, DriverHandle* handle, size_t
   VirtualMemory& memory = client.handles.memory();
   const bool is_of_device = properties != nullptr && properties->location.type == kLocationDevice;
   const bool is_buffer = is_of_device && std::exchange(t_call_sequence.buffer_expected, false) &&
-                         fits_a_slab(*properties);
+                         may_be_buffer(*properties);
   if (is_of_device && memory.gives_handles()) client.captures.note_allocation();
   const DriverResult result =
       memory.create(handle, size_bytes, properties, flags, origin_of(properties, is_buffer));

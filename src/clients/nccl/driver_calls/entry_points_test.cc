@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -133,14 +134,96 @@ TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
   EXPECT_EQ(hooked_cuMulticastBindAddr(1, 0, kAddress, kSize, 0), 0);
   EXPECT_EQ(find(by_address).kind, Kind::persistent);
 
-  constexpr int kFabric = 8;  // CU_MEM_HANDLE_TYPE_FABRIC
   driver_.cuMemExportToShareableHandle = [](void*, DriverHandle, int type, unsigned long long) {
-    return type == kFabric ? driver_result::kSuccess : driver_result::kInvalidValue;
+    return type == kHandleTypeFabric ? driver_result::kSuccess : driver_result::kInvalidValue;
   };
   const DriverHandle exported = create();
   char shareable[64];
-  EXPECT_EQ(hooked_cuMemExportToShareableHandle(shareable, exported, kFabric, 0), 0);
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(shareable, exported, kHandleTypeFabric, 0), 0);
   EXPECT_EQ(find(exported).kind, Kind::persistent);
+}
+
+/// Memory for fabric handles, of which the last one is kept.
+class FabricHooks : public Hooks {
+ protected:
+  FabricHooks() {
+    g_driver_exports = 0;
+    driver_.cuMemCreate = [](DriverHandle* handle, size_t, const AllocationProperties* properties,
+                             unsigned long long) {
+      *handle = 0x7f5500001000;
+      g_types = properties->requested_handle_types;
+      return driver_result::kSuccess;
+    };
+    driver_.cuMemExportToShareableHandle = [](void* bytes, DriverHandle, int, unsigned long long) {
+      ++g_driver_exports;
+      std::memset(bytes, 0xd7, kIpcHandleBytes);
+      return driver_result::kSuccess;
+    };
+  }
+  DriverHandle create_for(int types) {
+    AllocationProperties properties{};
+    properties.location.type = kLocationDevice;
+    properties.requested_handle_types = types;
+    DriverHandle handle = 0;
+    EXPECT_EQ(hooked_cuMemCreate(&handle, kSize, &properties, 0), 0);
+    return handle;
+  }
+  DriverResult export_fabric(DriverHandle handle) {
+    return hooked_cuMemExportToShareableHandle(bytes_.data(), handle, kHandleTypeFabric, 0);
+  }
+  DriverResult import_fabric(DriverHandle* handle) {
+    return hooked_cuMemImportFromShareableHandle(handle, bytes_.data(), kHandleTypeFabric);
+  }
+
+  IpcHandleBytes bytes_{};
+  static inline int g_driver_exports = 0, g_types = 0;
+};
+
+TEST_F(FabricHooks, MemoryIsExportedAsATokenIfAllImportersAreHere) {
+  exchange_.fabric_handle = IpcHandleBytes{1, 2, 3};
+  const DriverHandle handle = create_for(kHandleTypeFabric);
+  EXPECT_EQ(g_types, kHandleTypeFabric | kHandleTypeFd) << "processes of this host use descriptors";
+  EXPECT_EQ(export_fabric(handle), 0);
+  EXPECT_EQ(bytes_, *exchange_.fabric_handle);
+  EXPECT_EQ(g_driver_exports, 0);
+  EXPECT_EQ(find(handle).kind, Kind::keep);
+}
+
+TEST_F(FabricHooks, OtherwiseTheHandleIsTheDriversAndTheMemoryStays) {
+  const DriverHandle handle = create_for(kHandleTypeFabric);
+  EXPECT_EQ(export_fabric(handle), 0);
+  EXPECT_EQ(bytes_.back(), 0xd7);
+  EXPECT_EQ(find(handle).kind, Kind::persistent);
+  EXPECT_STREQ(find(handle).persistent_because, "exported as a fabric handle");
+}
+
+TEST_F(FabricHooks, MemoryWithoutFabricHandlesIsLeftToTheDriver) {
+  exchange_.fabric_handle = IpcHandleBytes{1, 2, 3};
+  for (const int types : {0, kHandleTypeFd}) {
+    const DriverHandle handle = create_for(types);
+    EXPECT_EQ(g_types, types);
+    EXPECT_EQ(export_fabric(handle), 0);
+    EXPECT_EQ(bytes_.back(), 0xd7) << types;
+  }
+}
+
+TEST_F(FabricHooks, ImportOfAHandleOfTheDriverIsTheDrivers) {
+  driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void* bytes, int type) {
+    EXPECT_EQ(type, kHandleTypeFabric);
+    EXPECT_NE(bytes, nullptr);
+    *handle = 4711;
+    return driver_result::kSuccess;
+  };
+  DriverHandle handle = 0;
+  EXPECT_EQ(import_fabric(&handle), 0);
+  EXPECT_EQ(handle, 4711u);
+  exchange_.imported = DriverHandle{kHandleTag | 5};
+  EXPECT_EQ(import_fabric(&handle), 0);
+  EXPECT_EQ(handle, kHandleTag | 5);
+  exchange_.imported = make_error(ErrorKind::driver, driver_result::kInvalidValue, "it has ended");
+  EXPECT_EQ(import_fabric(&handle), driver_result::kInvalidValue);
+  exchange_.imported = make_error(ErrorKind::os, EMFILE, "no descriptors");
+  EXPECT_EQ(import_fabric(&handle), driver_result::kUnknown);
 }
 
 /// With AMEM_RELEASE_MULTICAST=1.
