@@ -27,6 +27,8 @@ from generate_trampolines import ADDED, NAMES, read_list
 HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)}
 # What every C library of GCC's has in .init_array, and which does nothing here.
 IDLE_CONSTRUCTORS = {"frame_dummy"}
+# Of libgcc on aarch64: asks the kernel whether the processor has the atomics of Armv8.1 (getauxval(3)).
+LIBGCC_CONSTRUCTOR = "init_have_lse_atomics"
 # Does nothing unless AMEM_ENABLE is 1 (docs/decisions/0012-slots.md).
 ENGINE_CONSTRUCTOR = "catch_calls_when_loaded"
 # A wait with them ends early or late when the clock of the host is set.
@@ -157,6 +159,7 @@ def working_constructors(library: str, count: int, names: list[str] | None, allo
     known = IDLE_CONSTRUCTORS | allowed
     if names is None:
         return [f"{library} has {count} entries in .init_array"] if count > len(known) else []
+    known |= {LIBGCC_CONSTRUCTOR}
     return [f"{library} runs {name} when it is loaded" for name in names if not any(part in name for part in known)]
 
 
