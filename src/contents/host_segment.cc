@@ -41,7 +41,7 @@ HostSegment open_segment(int fd) {
 std::shared_ptr<const void> hold_segment(const HostSegment& segment) {
   const int fd = segment.file.get();
   // The lock of a file of the application that has the number keeps nobody else out.
-  if (!segment.file.is_intact() || !lock_file(fd, F_OFD_SETLK, F_WRLCK)) return nullptr;
+  if (!segment.file.is_open() || !lock_file(fd, F_OFD_SETLK, F_WRLCK)) return nullptr;
   return {&segment, [fd](const void*) { lock_file(fd, F_OFD_SETLK, F_UNLCK); }};
 }
 

@@ -46,7 +46,7 @@ class FabricHandleTest : public SharingTest {
     return sharing_->import_ipc_handle(encode_ipc_handle(handle)).value();
   }
 
-  std::unique_ptr<Sharing> sharing_ = std::make_unique<Sharing>(context_, [] { return ""; });
+  std::unique_ptr<Sharing> sharing_ = std::make_unique<Sharing>(context_, [](bool) { return ""; });
   AllocationId shared_ = 0, symmetric_ = 0;
   static inline bool g_is_supported = true;
 };

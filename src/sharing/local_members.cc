@@ -30,7 +30,7 @@ bool LocalMembers::lock(const ScopeId& id, int members, int member) {
     if (!file.ok()) return false;
     file_ = std::move(file.value());
   }
-  return file_.is_intact() &&
+  return file_.is_open() &&
          lock_file(file_.get(), F_OFD_SETLK, F_WRLCK, place_of(id) + member, 1).has_value();
 }
 

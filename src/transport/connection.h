@@ -40,7 +40,7 @@ class WatchedFd {
   ~WatchedFd();
 
   /// -1 if the application has closed it: its own file may have the number.
-  int get() const { return fd_.is_intact() ? fd_.get() : -1; }
+  int get() const { return fd_.is_open() ? fd_.get() : -1; }
   Status watch(uint32_t events);
 
  private:
