@@ -211,8 +211,8 @@ def switch(
 @contextlib.contextmanager
 def paused(*tags: str, timeout: Optional[float] = None) -> Iterator[None]:
     """`with amem.paused():` pauses for the length of the block and resumes however it ends. `timeout` is that of both."""
-    pause(*tags, timeout=timeout)
-    try:
+    try:  # also if a signal, such as Ctrl-C, ends the call after the pause
+        pause(*tags, timeout=timeout)
         yield
     finally:
         resume(*tags, timeout=timeout)

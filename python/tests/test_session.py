@@ -43,6 +43,23 @@ except KeyError:
     assert build.job(code).split() == ["paused", "active"]
 
 
+def test_context_manager_resumes_when_its_pause_is_interrupted(build: Build) -> None:
+    code = """
+import amem
+from amem import session
+def interrupted(*arguments):  # as Ctrl-C during the pause
+    session._report = report
+    raise KeyboardInterrupt
+report, session._report = session._report, interrupted
+try:
+    with amem.paused():
+        print("it has not begun")
+except KeyboardInterrupt:
+    print(amem.state())
+"""
+    assert build.job(code).split() == ["active"]
+
+
 NO_TAG = "a tag has 1 to 64 letters, digits, '_', '-', '.', ':' or '/', unlike"
 RANK_OF_A_GROUP = """
 import amem, fake_group
