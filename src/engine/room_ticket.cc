@@ -3,6 +3,7 @@
 #include "engine/room_ticket.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,9 +87,10 @@ RoomTicket::~RoomTicket() {
   if (file_.is_open()) lock_file(file_.get(), F_OFD_SETLK, F_UNLCK);
 }
 
-/// In the first place that nobody holds.
+/// In the first place that nobody holds; again, when another program has removed the file.
 Status RoomTicket::open_file() {
-  if (file_.is_open()) return ok_status();
+  struct stat found {};
+  if (file_.is_open() && fstat(file_.get(), &found) == 0 && found.st_nlink > 0) return ok_status();
   UniqueFd file = AMEM_TRY(open_user_file(TicketEntry::kFile));
   for (off_t& place = entry_.place = 0;
        !lock_file(file.get(), F_OFD_SETLK, F_WRLCK, place, sizeof entry_); place += sizeof entry_)
@@ -152,6 +154,7 @@ Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpu
 
 Result<bool> RoomTicket::is_first() {
   MutexLock lock(mutex_);
+  if (file_.is_intact()) AMEM_TRY(open_file());
   entry_.counts_until_ns = now_ns() + kCountsMs * 1'000'000;
   AMEM_TRY(write());
   return comes_first(entry_, others(), now_ns());

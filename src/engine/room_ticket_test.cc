@@ -219,6 +219,18 @@ TEST_F(RoomTicketTest, WhoseFileWasClosedDoesNotCountUntilItJoinsAgain) {
   close(number);
 }
 
+// As programs that clean /dev/shm between jobs do.
+TEST_F(RoomTicketTest, KeepsItsPlaceWhenTheFileIsRemoved) {
+  RoomTicket one, other;
+  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  std::filesystem::remove(path());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  EXPECT_TRUE(is_first(one));
+  EXPECT_FALSE(is_first(other));
+  one.leave(false, patience());
+  EXPECT_TRUE(is_first(other));
+}
+
 // A child of clone(2) runs no fork handlers, and keeps every descriptor.
 TEST_F(RoomTicketTest, LeavesNoPlaceWithAChildOfClone) {
   pid_t child = 0;
