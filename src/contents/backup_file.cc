@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -73,9 +74,17 @@ Result<std::shared_ptr<BackupFile>> BackupFile::make(const std::string& director
 // A child of clone(2), which runs no fork handlers, may hold a copy of the descriptor.
 BackupFile::~BackupFile() {
   if (getpid() != made_by_) return;
-  if (file_.is_open()) [[maybe_unused]]
+  // Another program may have renamed or linked the file, which is not amem's then, and may have put
+  // another one in its place.
+  struct stat own {
+  }, named{};
+  const bool is_open = file_.is_open() && fstat(file_.get(), &own) == 0;
+  if (!name_.empty() && lstat(name_.c_str(), &named) == 0 &&
+      (!is_open || (named.st_dev == own.st_dev && named.st_ino == own.st_ino)) &&
+      unlink(name_.c_str()) == 0)
+    --own.st_nlink;
+  if (is_open && (name_.empty() || own.st_nlink == 0)) [[maybe_unused]]
     const int truncated = ftruncate(file_.get(), 0);
-  if (!name_.empty()) unlink(name_.c_str());
 }
 
 // --- Contents

@@ -216,6 +216,24 @@ TEST_F(BackupFileTest, HasANameWhereItsPathIsATemplate) {
   EXPECT_EQ(files_in(directory_).size(), 1u) << "it leaves with its last user";
 }
 
+TEST_F(BackupFileTest, FileThatAnotherProgramHasMovedOrLinkedIsNotItsOwn) {
+  const std::filesystem::path moved = directory_ + "/moved", linked = directory_ + "/linked";
+  for (const auto& kept : {moved, linked}) {
+    auto file = BackupFile::make(directory_ + "/step-7-XXXXXX", 4096);
+    ASSERT_TRUE(file.ok());
+    const std::filesystem::path path = files_in(directory_ + "/").front();
+    kept == moved ? rename(path, kept) : create_hard_link(path, kept);
+    if (kept == moved) std::ofstream(path) << "of the program";
+
+    file.value().reset();
+
+    EXPECT_EQ(std::filesystem::file_size(kept), 4096u);
+    EXPECT_EQ(std::filesystem::exists(path), kept == moved);
+    std::filesystem::remove(kept);
+    std::filesystem::remove(path);
+  }
+}
+
 TEST_F(BackupFileTest, WithANameKeepsItWhenAChildDropsIt) {
   auto file = BackupFile::make(directory_ + "/XXXXXX", 4096);
   ASSERT_TRUE(file.ok());

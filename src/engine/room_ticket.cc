@@ -154,7 +154,7 @@ Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpu
 
 Result<bool> RoomTicket::is_first() {
   MutexLock lock(mutex_);
-  if (file_.is_intact()) AMEM_TRY(open_file());
+  if (file_.is_open()) AMEM_TRY(open_file());
   entry_.counts_until_ns = now_ns() + kCountsMs * 1'000'000;
   AMEM_TRY(write());
   return comes_first(entry_, others(), now_ns());
