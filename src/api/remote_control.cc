@@ -59,8 +59,8 @@ void RemoteControl::refresh() {
 
 void RemoteControl::note_pause(const Tags& tags) {
   MutexLock lock(mutex_);
-  if (at_safe_point_ == nullptr && (tags.empty() || tags.contains(kNcclTag)))
-    gate_.set_remote_pause(0);
+  std::erase_if(tags_, [&](const Tag& tag) { return tags.empty() || tags.contains(tag); });
+  if (at_safe_point_ == nullptr && tags_.empty()) gate_.set_remote_pause(0);
   refresh();
 }
 

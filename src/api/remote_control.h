@@ -40,8 +40,8 @@ class RemoteControl {
   bool holds() const { return holds_; }
   /// Waits at the safe point. True if the process was paused there.
   bool wait_at_safe_point();
-  /// The program has paused these tags (empty: all), or resumed memory, itself. From now on that of
-  /// NCCL is paused by the program: calls do not resume it, and neither does another process.
+  /// The program has paused these tags (empty: all), or resumed memory, itself. From now on they
+  /// are paused by the program: another process does not resume them, and neither do calls.
   void note_pause(const Tags& tags);
   void note_resume();
 

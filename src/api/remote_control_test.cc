@@ -198,6 +198,25 @@ TEST_F(RemoteControlTest, PauseOfTheProgramTakesOverThatOfTheCommand) {
   EXPECT_TRUE(is_intact(nccl) && is_intact(weights));
 }
 
+TEST_F(RemoteControlTest, PauseOfAThreadWhileAnotherIsAtTheSafePointIsItsOwn) {
+  const BackingId nccl = add("nccl"), weights = add("weights");
+  const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
+  (void)reached(State::held);
+  EXPECT_TRUE(send({Action::pause, kCommand, next}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  remote_.note_pause({"weights"});
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
+  program.join();
+  EXPECT_TRUE(was_paused);
+  EXPECT_TRUE(is_intact(nccl));
+  EXPECT_EQ(session_.state("weights"), SessionState::paused);
+  ASSERT_TRUE(session_.resume({}).ok());
+  EXPECT_TRUE(is_intact(weights));
+}
+
 TEST_F(RemoteControlTest, CallThatHasResumedDoesNotEndTheNextPause) {
   const BackingId nccl = add("nccl");
   EXPECT_TRUE(send({Action::pause, kCommand, 0, 0, {"nccl"}}).ok);
