@@ -293,7 +293,7 @@ void PeerLinks::on_process_end(const InstanceId& instance) {
 bool PeerLinks::forget_after_exec(const InstanceId& instance) {
   const Peer& peer = peers_.at(instance);
   if (!peer.mappings || !have_ended(peer.mappings->get())) return false;
-  forget(instance, peer_error("process %d runs another program", peer.info.pid));
+  forget(instance, peer_error("process %d has ended or runs another program", peer.info.pid));
   return true;
 }
 
