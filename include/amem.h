@@ -278,9 +278,9 @@ int amemSwitch(const char* paused, const char* resumed, uint64_t wait_ms, uint64
 int amemReadBackup(void* to, const void* pointer, size_t size_bytes);
 
 /* The same without a copy: where amem keeps the contents until a resume of the memory begins, also
- * one that fails, or until it is freed. NULL
- * where amemReadBackup() returns an error, and if they are not contiguous in host memory: amem does
- * not keep pages that are all zero, and contents of amemKindDisk are in a file. */
+ * one that fails, or until it is freed. Forked children do not have this memory. NULL where
+ * amemReadBackup() returns an error, and if they are not contiguous in host memory: amem does not
+ * keep pages that are all zero, and contents of amemKindDisk are in a file. */
 const void* amemGetBackup(const void* pointer, size_t size_bytes);
 
 /* If `enable` is not 0, an NCCL call that needs the memory of NCCL while it is paused, or the

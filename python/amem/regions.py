@@ -170,8 +170,8 @@ def backup(tensor: Any, *, copy: bool = False) -> Any:
     """The contents of a paused tensor of PyTorch, as a tensor on the CPU.
 
     Without `copy`, the result shares memory with the host copy where that is contiguous, and is valid until the tag
-    is resumed; it must not be written. Raises AmemError if the tensor is not contiguous, is not paused, or its
-    contents are not kept.
+    is resumed; it must not be written, or used in a forked child, which does not have this memory. Raises AmemError if the
+    tensor is not contiguous, is not paused, or its contents are not kept.
     """
     check_tensor(tensor)
     import torch
