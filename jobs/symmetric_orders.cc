@@ -14,6 +14,7 @@
 
 #include "amem.h"
 #include "jobs/symmetric_check.h"
+#include "tests/slowdown.h"
 
 namespace jobs {
 
@@ -43,7 +44,8 @@ struct FileGroup {
     const std::string unnamed = path(rank) + "." + std::to_string(getpid());
     std::ofstream(unnamed, std::ios::binary) << bytes;
     std::filesystem::rename(unnamed, path(rank));
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(60) * amem::kSlowdown;
     for (int from = 0; from < world_size; ++from) {
       while (!std::filesystem::exists(path(from))) {
         if (std::chrono::steady_clock::now() > deadline) return 1;

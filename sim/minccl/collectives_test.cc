@@ -177,7 +177,10 @@ void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.
 const Transport kTransports[] = {{"P2p", "via P2P/CUMEM", {}},
                                  {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}}};
 const Transport kNvls = {
-    "Nvls", "NVLS, ", {{"NCCL_NVLS_ENABLE", "1"}, {"AMEM_SIM_MULTICAST", "1"}}};
+    "Nvls",
+    "NVLS, ",
+    // Each process maps the files of all GPUs whole, and qemu-user keeps a record of every page.
+    {{"NCCL_NVLS_ENABLE", "1"}, {"AMEM_SIM_MULTICAST", "1"}, {"AMEM_SIM_MEMORY_MB", "512"}}};
 
 const Transport kFabric = {
     "Fabric", "MNNVL 1", {{"NCCL_MNNVL_ENABLE", "1"}, {"AMEM_SIM_FABRIC", "domain"}}};

@@ -14,6 +14,12 @@
 
 namespace {
 
+#ifdef __aarch64__
+constexpr char kOldestVersion[] = "GLIBC_2.17";
+#else
+constexpr char kOldestVersion[] = "GLIBC_2.2.5";
+#endif
+
 using Word = unsigned long;
 using Function = Word(Word, Word, Word, Word, Word, Word);
 
@@ -53,7 +59,7 @@ bool is_wrapped(const char* name) {
 
 extern "C" [[gnu::visibility("default")]] void* dlsym(void* handle, const char* name) {
   static auto* const real =
-      reinterpret_cast<decltype(&dlsym)>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5"));
+      reinterpret_cast<decltype(&dlsym)>(dlvsym(RTLD_NEXT, "dlsym", kOldestVersion));
   void* const found = real(handle, name);
   for (size_t i = 0; found != nullptr && i < kCount; ++i) {
     if (strcmp(kNames[i], name) != 0 || !is_wrapped(name)) continue;

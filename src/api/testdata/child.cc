@@ -13,11 +13,12 @@
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
+#include "tests/slowdown.h"
 
 namespace amem {
 namespace {
 
-constexpr long kChildLimitMs = 60000;
+constexpr long kChildLimitMs = 60000 * kSlowdown;
 
 struct Pipe {
   UniqueFd read_end, write_end;
@@ -45,7 +46,7 @@ void collect(Pipe& output, Pipe& errors, pid_t child, Ended& ended) {
                          {errors_open ? errors.read_end.get() : -1, POLLIN, 0}};
     if (poll(streams, 2, deadline.left_ms()) == 0) {
       kill(child, SIGKILL);
-      ended.errors += "\n(killed: it took more than a minute)\n";
+      ended.errors += "\n(killed: it took too long)\n";
       return;
     }
     if (streams[0].revents != 0) output_open = drain(streams[0].fd, ended.output);
