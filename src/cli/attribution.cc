@@ -58,28 +58,19 @@ void add_nvml(const std::string& uuid, Json& gpu) {
         gpu["used_bytes"].get<size_t>() - std::min(gpu["used_bytes"].get<size_t>(), known);
 }
 
-/// The GPUs of all replies, by UUID.
-std::map<std::string, Json> gpus_of(const std::vector<ProcessStatus>& processes,
-                                    std::vector<ProcessStatus>& silent) {
-  std::map<std::string, Json> gpus;
-  for (const ProcessStatus& process : processes) {
-    const Json reply = Json::parse(process.json, nullptr, false);
-    if (!process.silence.empty() || !reply.contains("gpus")) {
-      silent.push_back(process);
-      continue;
-    }
-    for (const Json& gpu : reply["gpus"]) {
-      Json& all = gpus[gpu.at("gpu")];
-      for (const char* name : {"gpu", "total_bytes", "used_bytes"})
-        if (gpu.contains(name)) all[name] = gpu.at(name);
-      all["processes"].push_back({{"pid", process.pid},
-                                  {"command", command_of(process.pid)},
-                                  {"names_libraries", reply.at("names_libraries")},
-                                  {"owners", gpu.at("owners")}});
-    }
+/// Adds a process to the GPUs, by UUID.
+void add_reply(long pid, const Json& reply, std::map<std::string, Json>& gpus) {
+  for (const Json& gpu : reply.at("gpus")) {
+    (void)sum_of(gpu.at("owners"));
+    const Json process = {{"pid", pid},
+                          {"command", command_of(pid)},
+                          {"names_libraries", reply.at("names_libraries")},
+                          {"owners", gpu.at("owners")}};
+    Json& all = gpus[gpu.at("gpu")];
+    for (const char* name : {"gpu", "total_bytes", "used_bytes"})
+      if (gpu.contains(name)) all[name] = gpu.at(name);
+    all["processes"].push_back(process);
   }
-  for (auto& [uuid, gpu] : gpus) add_nvml(uuid, gpu);
-  return gpus;
 }
 
 std::string size_line(const Json& bytes, const std::string& text) {
@@ -149,8 +140,16 @@ int print_attribution(long pid, bool as_json) {
   const Result<std::set<InstanceId>> instances = instances_of_this_user();
   if (!instances.ok()) throw Failure(kFailed, instances.error().message);
   std::vector<ProcessStatus> silent;
-  std::map<std::string, Json> gpus =
-      gpus_of(ask_status(instances.value(), kAttributionMs, true), silent);
+  std::map<std::string, Json> gpus;
+  for (ProcessStatus& process : ask_status(instances.value(), kAttributionMs, true)) {
+    try {
+      if (process.silence.empty()) add_reply(process.pid, Json::parse(process.json), gpus);
+    } catch (const Json::exception&) {
+      process.silence = "its reply cannot be parsed: it may be another version of amem";
+    }
+    if (!process.silence.empty()) silent.push_back(process);
+  }
+  for (auto& [uuid, gpu] : gpus) add_nvml(uuid, gpu);
   const auto is_other = [pid](const auto& process) { return pid > 0 && pid_of(process) != pid; };
   std::erase_if(silent, is_other);
   for (auto& [uuid, gpu] : gpus)
@@ -169,8 +168,7 @@ int print_attribution(long pid, bool as_json) {
   }
   if (as_json) fmt::print("{}\n", Json{{"schema", 1}, {"gpus", list}}.dump(2));
   for (const ProcessStatus& process : silent)
-    fmt::print(stderr, "pid {} did not answer: {}\n", process.pid,
-               process.silence.empty() ? "it may be another version of amem" : process.silence);
+    fmt::print(stderr, "pid {} did not answer: {}\n", process.pid, process.silence);
   return silent.empty() ? 0 : kNoReply;
 }
 

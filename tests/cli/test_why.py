@@ -177,6 +177,18 @@ def test_process_that_does_not_answer(job: Job) -> None:
     assert done.stderr == f"pid {job.pid} did not answer: no reply within 5000 ms\n"
 
 
+@pytest.mark.parametrize("reply", ["{}", "no JSON", '{"gpus": [{"gpu": "GPU-1", "owners": [{}]}], "names_libraries": false}'])
+def test_reply_that_cannot_be_parsed(amem: Amem, reply: str) -> None:
+    child = subprocess.Popen([amem.folder / "tests" / "cli_status_peer", reply], env=amem.variables(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        done = amem("why", child.pid)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr == f"pid {child.pid} did not answer: its reply cannot be parsed: it may be another version of amem\n"
+    finally:
+        child.communicate(timeout=TIMEOUT_S)
+
+
 def test_process_without_amem(amem: Amem) -> None:
     assert_sentence(amem("why", os.getpid()), 1, f"process {os.getpid()} has no memory with amem, or is another user's")
     assert_sentence(amem("why", "0"), 2, "0 is not the number of a process")
