@@ -297,8 +297,9 @@ AMEM_RUNTIME_API cudaError_t cudaEventQuery(cudaEvent_t event) {
 AMEM_RUNTIME_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return in_context("cuEventSynchronize", event);
 }
-// The simulated driver has no events of other processes: one that another process has sent has ended.
-AMEM_RUNTIME_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+// An event that another process has sent has ended: the simulated driver cannot share events.
+AMEM_RUNTIME_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle,
+                                                   cudaEvent_t event) {
   *handle = {};
   return cudaEventSynchronize(event);
 }
