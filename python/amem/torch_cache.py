@@ -21,7 +21,7 @@ def unused_ranges(tags: Set[str]) -> Iterator[None]:
     routed to its pool. Blocks of a graph may carry data between replays."""
     torch = torch_with_cuda()
     # Of two pauses at a time, one would end the check of the other's ranges.
-    if torch is None or not torch_pools.has_tags() or not _mutex.acquire(blocking=False):
+    if torch is None or not torch_pools.allocators or not _mutex.acquire(blocking=False):
         yield
         return
     with contextlib.ExitStack() as stack:

@@ -53,14 +53,13 @@ class Pool:
 
     def is_of_graph(self) -> bool:
         """False when the graphs that were captured with it are gone."""
-        try:
+        with contextlib.suppress(RuntimeError):  # PyTorch has deleted it
             return int(self.pool.use_count()) > 0
-        except RuntimeError:  # PyTorch has deleted it
-            return False
+        return False
 
 
 _mutex = threading.RLock()  # a region may end in a finalizer
-_allocators: Dict[Tuple[str, int], Any] = {}  # of a tag and kind
+allocators: Dict[Tuple[str, int], Any] = {}  # of each tag and kind for which a region has been open
 _unused: List[Pool] = []  # of no open region and no graph: for the next region, or ended and with memory
 _graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
 _captured: Dict[Any, Any] = {}  # by handle: the id of the pool into which a graph is being captured
@@ -85,19 +84,14 @@ def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[Any]:
 
 def _allocator(torch: Any, tag: str, kind: int) -> Any:
     with _mutex:
-        if (tag, kind) not in _allocators:
-            number = len(_allocators)
+        if (tag, kind) not in allocators:
+            number = len(allocators)
             if number == _ALLOCATORS:
                 raise AmemError(f"a process has at most {_ALLOCATORS} tags for memory of PyTorch")
             call("amemSetPool", Int(number), ctypes.c_char_p(tag.encode()), Int(kind))
             name = f"amemPoolAllocate{number:02x}"
-            _allocators[tag, kind] = torch.cuda.memory.CUDAPluggableAllocator(None, name, "amemPoolFree")
-        return _allocators[tag, kind].allocator()
-
-
-def has_tags() -> bool:
-    """False if no region with a tag has been open."""
-    return bool(_allocators)
+            allocators[tag, kind] = torch.cuda.memory.CUDAPluggableAllocator(None, name, "amemPoolFree")
+        return allocators[tag, kind].allocator()
 
 
 def empty_cache(torch: Any) -> None:
@@ -125,21 +119,19 @@ def _watch(torch: Any) -> None:
     """torch.cuda.empty_cache() returns the memory of unused pools too. During a capture into a pool of amem, the handle of the
     program means this pool: SGLang stops and continues to allocate to its handle around its symmetric memory."""
 
-    def emptying(original: Callable[[], None]) -> Callable[[], None]:
-        def empty() -> None:
-            unused_segments(torch)
-            original()
-            unused_segments(torch)
+    def empty(original: Callable[[], None]) -> None:
+        unused_segments(torch)
+        original()
+        unused_segments(torch)
 
-        return empty
+    def to_captured(original: Callable[[int, Any], None], device: int, pool: Any) -> None:
+        original(device, _captured.get(pool, pool))
 
-    def to_captured(original: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-        return lambda device, pool: original(device, _captured.get(pool, pool))
-
-    for replacing, names in (emptying, EMPTY_CACHE), (to_captured, OF_HANDLES):
+    replaced: Tuple[Tuple[Callable[..., None], Tuple[str, ...]], ...] = (empty, EMPTY_CACHE), (to_captured, OF_HANDLES)
+    for function, names in replaced:
         for name in names:
             if hasattr(torch._C, name):
-                setattr(torch._C, name, replacing(getattr(torch._C, name)))
+                setattr(torch._C, name, functools.partial(function, getattr(torch._C, name)))
 
 
 def _free_bytes(segments: List[Any]) -> int:
@@ -151,8 +143,6 @@ def _make_room(torch: Any, owner: Owner) -> None:
     """Returns cached memory that the pool of a new region cannot use: if ended pools of the same owner have free segments, or if
     the device may lack room, because PyTorch does not do so while memory is routed to a pool."""
     stats = torch.cuda.memory_stats_as_nested_dict(owner.device)
-    if not stats:  # while CUDA is initialized
-        return
     cached = stats["reserved_bytes"]["all"]["current"] - stats["allocated_bytes"]["all"]["current"]
     has_more, _cached[owner] = cached > _cached.get(owner, 0), cached
     can_lack = cached > 256 << 20 and _taken.get(owner, 1 << 60) > torch.cuda.mem_get_info(owner.device)[0]
@@ -167,7 +157,7 @@ def _is_active(owner: Owner) -> bool:
 
 def take(torch: Any, owner: Owner) -> Pool:
     """A pool to which nothing is routed. Of a paused tag a new one: blocks of others have no memory."""
-    if torch._C._cuda_hasPrimaryContext(owner.device):
+    if torch.cuda.is_initialized() and torch._C._cuda_hasPrimaryContext(owner.device):  # not while CUDA is initialized
         _make_room(torch, owner)
     with _mutex:
         for pool in _unused if _is_active(owner) else ():
