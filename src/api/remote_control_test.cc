@@ -204,7 +204,7 @@ TEST_F(RemoteControlTest, PauseOfAThreadWhileAnotherIsAtTheSafePointIsItsOwn) {
   bool was_paused = false;
   std::thread program = at_safe_point(&was_paused);
   (void)reached(State::held);
-  EXPECT_TRUE(send({Action::pause, kCommand, next}).ok);
+  EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"nccl", "weights"}}).ok);
   EXPECT_EQ(settled().state, State::paused);
   ASSERT_TRUE(session_.pause({{"weights"}}).ok());
   remote_.note_pause({"weights"});
