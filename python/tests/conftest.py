@@ -116,7 +116,7 @@ for line in sys.stdin:
 
     def close(self) -> int:
         self.process.stdin.close()
-        return self.process.wait(30)
+        return self.process.wait(TIMEOUT_S)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from conftest import Build
+from conftest import TIMEOUT_S, Build
 
 # In the program: P, an allocation of 2 MiB with the tag "t", paused with its contents kept; HANDLE, of a group of one rank;
 # OUT, 4096 bytes; the names of nccl.h and amem.h's constants.
@@ -239,7 +239,7 @@ def test_wrong_arguments(build: Build, name: str) -> None:
     code = PREPARE + "".join(f"\ncheck({name!r}, {restype}, [{table}], {scope})" for scope in scopes)
     done = subprocess.run(
         [build.command, "run", "--", sys.executable, "-c", code],
-        env=build.variables(AMEM_TIMEOUT_MS="20000"), capture_output=True, text=True, timeout=60, check=False, errors="replace",
+        env=build.variables(AMEM_TIMEOUT_MS="20000"), capture_output=True, text=True, timeout=TIMEOUT_S, check=False, errors="replace",
     )  # fmt: skip
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"{name} ok"]), done.stdout + done.stderr
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Build
+from conftest import TIMEOUT_S, Build
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import amem_flags
@@ -26,7 +26,7 @@ IN_C = "import ctypes; print(ctypes.CDLL(None).amemGetState() != 4)"
 def run(build: Build, code: str, **settings: str) -> tuple[str, str]:
     """What the code printed, and its log."""
     done = subprocess.run(
-        [sys.executable, "-c", code], env=build.variables(**settings), capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], env=build.variables(**settings), capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
     return done.stdout.strip(), done.stderr
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Build
+from conftest import TIMEOUT_S, Build
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOON_S, LONG_S = 0.2, 20
@@ -172,5 +172,5 @@ def test_processes_meet_through_files(build: Build, tmp_path: Path) -> None:
     variables = build.variables(AMEM_ENABLE="0")
     begin = time.monotonic()
     ranks = [subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path), str(rank)], env=variables) for rank in range(3)]
-    assert [rank.wait(60) for rank in ranks] == [0, 0, 0]
+    assert [rank.wait(TIMEOUT_S) for rank in ranks] == [0, 0, 0]
     assert time.monotonic() - begin < 60

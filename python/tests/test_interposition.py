@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Build, in_mounts
+from conftest import TIMEOUT_S, Build, in_mounts
 
 JOB = Path(__file__).with_name("nccl_job.py")
 RIGHT = [[3.0], [3.0]]  # 1 + 2 on both GPUs
@@ -37,7 +37,7 @@ def run_job(build: Build) -> Callable[..., dict[str, Any]]:
             env=build.variables(PATH=f"{build.command.parent}:/usr/bin:/bin", GMM_LOG="2"),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=TIMEOUT_S,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -145,7 +145,7 @@ for pointer in pointers:
         env={**build.variables(), "PYTHONPATH": f"{JOB.parent.parent}:{JOB.parent}"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )
 

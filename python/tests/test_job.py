@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from conftest import Build
+from conftest import TIMEOUT_S, Build
 
-PATIENCE_S = 60
 JOB = Path(__file__).with_name("rank_job.py")
 
 
@@ -28,7 +27,7 @@ class RankProcess:
         command = [build.command, "run", "--log", "2", "--"]
         self.child = subprocess.Popen(
             [*map(str, command), sys.executable, str(JOB), str(rank), *arguments],
-            env=build.variables(MINCCL_TIMEOUT_MS="30000", NCCL_DEBUG="WARN"),
+            env=build.variables(MINCCL_TIMEOUT_MS=str(500 * TIMEOUT_S), NCCL_DEBUG="WARN"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -39,12 +38,12 @@ class RankProcess:
         self.child.stdin.flush()
 
     def answer(self) -> Any:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while b"\n" not in self.unread:
             ready, _, _ = select.select([self.child.stdout.fileno()], [], [], max(0, deadline - time.monotonic()))
             assert ready, "no answer in time"
             read = os.read(self.child.stdout.fileno(), 65536)
-            assert read, f"the rank ended with {self.child.wait(PATIENCE_S)}"
+            assert read, f"the rank ended with {self.child.wait(TIMEOUT_S)}"
             self.unread += read
         line, _, self.unread = self.unread.partition(b"\n")
         return json.loads(line)
@@ -56,12 +55,12 @@ class RankProcess:
     def finish(self) -> int:
         """Ends the rank by the end of its input; returns its exit code."""
         self.child.stdin.close()
-        return self.child.wait(PATIENCE_S)
+        return self.child.wait(TIMEOUT_S)
 
     def close(self) -> None:
         if self.child.poll() is None:
             self.child.kill()
-            self.child.wait(PATIENCE_S)
+            self.child.wait(TIMEOUT_S)
         self.child.stdin.close()
         self.child.stdout.close()
 
@@ -130,7 +129,7 @@ def test_the_command_sees_both_ranks(build: Build, ranks: tuple[RankProcess, ...
     assert reduce_on_all(ranks) == [[3.0], [3.0]]
     assert ranks[1].ask("pause")
 
-    printed = subprocess.run([build.command, "status", "--json"], capture_output=True, timeout=PATIENCE_S, check=True)
+    printed = subprocess.run([build.command, "status", "--json"], capture_output=True, timeout=TIMEOUT_S, check=True)
 
     seen = {row["pid"]: row for row in json.loads(printed.stdout)["processes"]}
     assert [seen[rank.child.pid]["state"] for rank in ranks] == ["active", "paused"]

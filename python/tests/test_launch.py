@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import Build
+from conftest import TIMEOUT_S, Build
 
 
 def _path(build: Build) -> str:
@@ -41,7 +41,7 @@ def test_env_is_what_the_command_prints(build: Build) -> None:
 
     options = ["--group=2", "--log=4", "--cumem=respect", "--timeout-ms=9"]
     printed = subprocess.run(
-        [build.command, "env", "--json", *options], env=build.variables(), capture_output=True, timeout=60, check=True
+        [build.command, "env", "--json", *options], env=build.variables(), capture_output=True, timeout=TIMEOUT_S, check=True
     )
     assert json.loads(printed.stdout) == {"env_vars": found}
     assert found["AMEM_GROUP"] == "2"
@@ -80,7 +80,7 @@ except amem.AmemError as error:
 
 
 def test_versions_agree(build: Build) -> None:
-    printed = subprocess.run([build.command, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    printed = subprocess.run([build.command, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
 
     assert printed.stdout.strip() == "amem " + build.python("import amem; print(amem.__version__)")
 
@@ -88,7 +88,7 @@ def test_versions_agree(build: Build) -> None:
 def test_the_package_is_the_command(build: Build) -> None:
     def run(*words: str | Path, **settings: str) -> tuple[int, str, str]:
         variables = build.variables(**settings)
-        done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         return done.returncode, done.stdout, done.stderr
 
     module = (sys.executable, "-m", "amem")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import Build
+from conftest import TIMEOUT_S, Build
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 # A complaint with all that has to be escaped.
@@ -61,7 +61,7 @@ def test_file_that_cannot_be_opened_leaves_standard_error(build: Build, tmp_path
         env=build.variables(AMEM_LOG_FILE=str(tmp_path / "no" / "log"), **SETTINGS),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=True,
     )
     assert "AMEM WARN AMEM_TIMEOUT_MS" in done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ALONE, Build
+from conftest import ALONE, TIMEOUT_S, Build
 from test_torch_memory_saver import SET_UP, START
 
 HOOK = "torch_memory_saver_hook_mode_preload.abi3.so"
@@ -237,7 +237,7 @@ print(len(os.listdir({str(folder)!r}))); saver.resume(); print(read(other))
 def test_backups_on_disk_survive_a_process_that_ends_while_it_is_paused(build: Build, tmp_path: Path, end: str) -> None:
     code = START + "import os\n" + SET_UP + DISK.format(folder=str(tmp_path / "disk")) + end
     prefix = [str(build.command), "run", "--", sys.executable, "-c", code]
-    done = subprocess.run(prefix, env=build.runtime_variables(), stderr=subprocess.DEVNULL, timeout=60, check=False)
+    done = subprocess.run(prefix, env=build.runtime_variables(), stderr=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
     assert done.returncode == (-signal.SIGKILL if "kill" in end else 0)
     assert contents(tmp_path / "disk") == [7, 9]
 

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,8 +46,8 @@ class Pool {
   HostPool* operator->() { return &pool_; }
 
   /// A pause and its end: a block with this content.
-  HostBlock save(size_t size_bytes, int content) {
-    EXPECT_TRUE(pool_.reserve(size_bytes, kDevice).ok());
+  HostBlock save(size_t size_bytes, int content, int device = kDevice) {
+    EXPECT_TRUE(pool_.reserve(size_bytes, device).ok());
     HostBlock block = pool_.take(size_bytes);
     EXPECT_NE(block, nullptr);
     if (block != nullptr)
@@ -74,8 +75,9 @@ class Pool {
         return g_result.load();
       };
       made.cuMemHostUnregister = [](void*) { return driver_result::kSuccess; };
-      made.cuDeviceGetAttribute = [](int* node, int, int) {
-        *node = kNode;
+      // The GPU with this number is beside that node.
+      made.cuDeviceGetAttribute = [](int* node, int, int device) {
+        *node = kNode + device;
         return driver_result::kSuccess;
       };
       return made;
@@ -186,6 +188,26 @@ TEST_F(HostLending, EachOfTwoThatAskIsOfferedOtherMemory) {
   EXPECT_NE(open_segment(first[0].get()).inode, open_segment(second[0].get()).inode);
   EXPECT_EQ(trainer_->offer(SIZE_MAX, kNode).size(), 2u);
   EXPECT_TRUE(trainer_->offer(SIZE_MAX, kNode + 1).empty()) << "another NUMA node";
+}
+
+// On Grace the memory of another node is three times slower.
+TEST_F(HostLending, MemoryIsOfTheNodeOfItsGpu) {
+  { const HostBlock of_gpu_0 = trainer_.save(kPart, 1, 0); }
+
+  const HostBlock of_gpu_1 = engine_.save(kPart, 2, 1);
+
+  EXPECT_EQ(engine_->use().borrowed_bytes, 0u) << "it is beside the other GPU";
+  EXPECT_EQ(trainer_->offer(SIZE_MAX, kNode).size(), 1u);
+  const HostBlock again = trainer_.save(kPart, 3, 0);
+  constexpr int kPolicyPreferred = 1;  // MPOL_PREFERRED
+  constexpr unsigned kOfAddress = 2;   // MPOL_F_ADDR
+  int policy = kPolicyPreferred;
+  unsigned long nodes[16] = {1};
+  // Fails where a container does not let policies be read.
+  (void)syscall(SYS_get_mempolicy, &policy, nodes, 8 * sizeof nodes, again->front().base,
+                kOfAddress);
+  EXPECT_EQ(policy, kPolicyPreferred);
+  EXPECT_EQ(nodes[0], 1u);
 }
 
 TEST_F(HostLending, ReservedMemoryIsNotLentBeforeItHoldsABlock) {

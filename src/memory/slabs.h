@@ -121,8 +121,8 @@ class Slabs {
   DeviceThreads& devices_;
   const long timeout_ms_;
   const bool enabled_;
-  /// The driver's granularity; 0 until a caller was told a lower one. Relaxed, both: numbers alone. A
-  /// size that a caller has computed with the lower one comes after that.
+  /// The driver's granularity; 0 until a caller was told a lower one. Relaxed, both: numbers alone.
+  /// A size that a caller has computed with the lower one comes after that.
   std::atomic<size_t> granularity_bytes_{0};
   std::atomic<size_t> least_bytes_{0};  ///< buffers must be larger
   std::set<size_t> registered_sizes_ AMEM_GUARDED_BY(registry_.mutex);
