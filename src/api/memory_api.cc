@@ -240,6 +240,7 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
     const Selection in = AMEM_TRY(selection_of(resumed, timeout_ms, wait_ms));
     Process& process = *AMEM_TRY(active_process());
     const Status status = switch_tags(process.session, out, in);
+    if (status.ok()) process.remote.note_pause(out.tags);
     process.remote.note_resume();
     return status;
   });
