@@ -7,8 +7,9 @@ has. A pool ends with its region: what is left of it is free when its tensors ar
 import contextlib
 import ctypes
 import functools
+import logging
 import threading
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import torch_order
 from .calls import Int, call
@@ -18,6 +19,8 @@ from .torch_checks import EMPTY_CACHE, OF_HANDLES
 
 _KEPT_BYTES = 64 << 20  # A pool with more is not used again.
 _ALLOCATORS = 64  # amemSetPool()
+_MANY_BYTES = 64 << 20  # outside a region, while it is open
+_LOG = logging.getLogger(__name__)
 
 
 class Owner(NamedTuple):
@@ -44,6 +47,7 @@ class Pool:
         # (CUDACachingAllocator.cpp:3662@v2.11).
         _add_reference(self.pool)
         self.owner, self.id, self.has_ended = owner, self.pool.id, False
+        self.size = self.others = 0  # in bytes, when its region began: its segments, and those of all other pools
         torch_order.of_amem.add(self.id)
 
     def end(self, torch: Any) -> None:
@@ -64,6 +68,7 @@ _unused: List[Pool] = []  # of no open region and no graph: for the next region,
 _graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
 _captured: Dict[Any, Any] = {}  # by handle: the id of the pool into which a graph is being captured
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
+_warned: Set[Optional[str]] = set()  # tags
 _taken: Dict[Owner, int] = {}  # bytes of the largest pool of a region
 
 
@@ -139,6 +144,10 @@ def _free_bytes(segments: List[Any]) -> int:
     return sum(each["total_size"] for each in segments if all(b["state"] == "inactive" for b in each["blocks"]))
 
 
+def _reserved_bytes(torch: Any, device: int) -> int:
+    return int(torch.cuda.memory_stats_as_nested_dict(device)["reserved_bytes"]["all"]["current"])
+
+
 def _make_room(torch: Any, owner: Owner) -> None:
     """Returns cached memory that the pool of a new region cannot use: if ended pools of the same owner have free segments, or if
     the device may lack room, because PyTorch does not do so while memory is routed to a pool."""
@@ -157,14 +166,16 @@ def _is_active(owner: Owner) -> bool:
 
 def take(torch: Any, owner: Owner) -> Pool:
     """A pool to which nothing is routed. Of a paused tag a new one: blocks of others have no memory."""
-    if torch.cuda.is_initialized() and torch._C._cuda_hasPrimaryContext(owner.device):  # not while CUDA is initialized
+    is_in_use = torch.cuda.is_initialized() and torch._C._cuda_hasPrimaryContext(owner.device)  # not while CUDA is initialized
+    if is_in_use:
         _make_room(torch, owner)
     with _mutex:
-        for pool in _unused if _is_active(owner) else ():
-            if pool.owner == owner and not pool.has_ended:
-                _unused.remove(pool)
-                return pool
-    return Pool(torch, owner)
+        same = [each for each in _unused if each.owner == owner and not each.has_ended] if _is_active(owner) else []
+        pool = same[0] if same else Pool(torch, owner)
+        if same:
+            _unused.remove(pool)
+    pool.others = _reserved_bytes(torch, owner.device) - pool.size if is_in_use else 0
+    return pool
 
 
 def give_back(torch: Any, pool: Pool) -> None:
@@ -173,12 +184,27 @@ def give_back(torch: Any, pool: Pool) -> None:
     of_pool = segments(torch, pool.id) if is_in_use else []
     with _mutex:
         _unused.append(pool)
-        size = sum(each["total_size"] for each in of_pool)
-        _taken[pool.owner] = max(size, _taken.get(pool.owner, 0))
-        if size > _KEPT_BYTES or not _is_active(pool.owner):
+        before, pool.size = pool.size, sum(each["total_size"] for each in of_pool)
+        _taken[pool.owner] = max(pool.size, _taken.get(pool.owner, 0))
+        if pool.size > _KEPT_BYTES or not _is_active(pool.owner):
             pool.end(torch)
+    if pool.owner.tag is not None and is_in_use:
+        _check_others(pool, _reserved_bytes(torch, pool.owner.device) - pool.size - pool.others, pool.size - before)
     if pool.has_ended and _free_bytes(of_pool) > 0:
         empty_cache(torch)
+
+
+def _check_others(pool: Pool, others: int, own: int) -> None:
+    """Other threads may load what the program has meant to be in the region, as transformers 5 does."""
+    tag = pool.owner.tag
+    if others < _MANY_BYTES or others < own or tag in _warned:
+        return
+    _warned.add(tag)
+    _LOG.warning(
+        "The region %r has got %d MiB of memory; meanwhile PyTorch has reserved %d MiB outside it on device %d, for other threads, "
+        "which amem.region(..., threads=True) covers, or for pools of the program",
+        *(tag, own >> 20, others >> 20, pool.owner.device),
+    )
 
 
 @contextlib.contextmanager

@@ -412,3 +412,22 @@ amem.resume("weights")
 expect(holds(weights[: 3 * MIB], 1), "contents")
 print("PyTorch counts 150 MiB that have left")
 """)
+
+
+@pytest.mark.parametrize("threads, warns", [(False, True), (True, False)])
+def test_region_says_when_other_threads_allocate_more(simulated: SimulatedTorch, threads: bool, warns: bool) -> None:
+    """As transformers 5 loads weights. Less than 64 MiB, or less than the region has, is not said; and a tag once."""
+    simulated.run(f"""
+import concurrent.futures, logging
+said = []
+handler = logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage())
+logging.getLogger("amem").addHandler(handler)
+def load(tag, own, others):
+    with amem.region(tag, threads={threads}), concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return of(own * MIB), pool.submit(of, others * MIB).result()
+kept = [load("little", 2, 60), load("more", 130, 120), load("weights", 2, 120), load("weights", 2, 120)]
+wanted = ["The region 'weights' has got 20 MiB of memory; meanwhile PyTorch has reserved 120 MiB outside it on device 0, for other "
+          "threads, which amem.region(..., threads=True) covers, or for pools of the program"]
+expect(said == (wanted if {warns} else []), said)
+""", AMEM_SIM_MEMORY_MB="1024")
