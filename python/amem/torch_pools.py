@@ -201,8 +201,8 @@ def _check_others(pool: Pool, others: int, own: int) -> None:
         return
     _warned.add(tag)
     _LOG.warning(
-        "The region %r has got %d MiB of memory; meanwhile PyTorch has reserved %d MiB outside it on device %d, for other threads, "
-        "which amem.region(..., threads=True) covers, or for pools of the program",
+        "The region %r has got %d MiB of memory; meanwhile PyTorch has reserved %d MiB outside it on device %d, for other "
+        "threads, which amem.region(..., threads=True) covers, or for pools of the program",
         *(tag, own >> 20, others >> 20, pool.owner.device),
     )
 

@@ -52,7 +52,8 @@ class Replies : public std::enable_shared_from_this<Replies> {
             mutex_, Deadline::after_ms(deadline.left_ms() + kGraceMs),
             [&]() AMEM_REQUIRES(mutex_) { return pending_.empty(); },
             [&]() AMEM_REQUIRES(mutex_) { log_pending(notice); }))
-      add(timeout_error("the service thread of this process does not respond, or the program has "
+      add(
+          timeout_error("the service thread of this process does not respond, or the program has "
                         "closed its files"));
     if (failures_.empty()) return ok_status();
     return Error{only_late_ ? ErrorKind::timeout : ErrorKind::peer, 0, failures_};
