@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/slowdown.h"
 #include "tests/support/peer_fixture.h"
 #include "transport/peer_links.h"
 
@@ -131,15 +132,16 @@ TEST(Guests, AreLimitedAndKeepNobodyOut) {
 TEST(Guests, FirstRequestOfOneThatWaitsForTooLongCounts) {
   std::atomic<bool> is_held = false, goes_on = false;
   PeerOptions options = NodeOptions();
-  options.guest_ms = 50;
+  options.guest_ms = 50 * kSlowdown;
   Node a(options, [&](const PeerInfo&, uint64_t, const Message& message) {
     if (!std::holds_alternative<Revoke>(message)) return;
     is_held = true;
     EXPECT_TRUE(eventually([&] { return goes_on.load(); }));
   });
-  const auto holder = RawPeer::dial_to(a.id), early = RawPeer::dial_to(a.id);
-  ASSERT_TRUE(early->next_message()) << "it is accepted";
+  const auto holder = RawPeer::dial_to(a.id);
   holder->introduce_to(a, random_instance_id());
+  const auto early = RawPeer::dial_to(a.id);
+  ASSERT_TRUE(early->next_message()) << "it is accepted";
   holder->send(1, Revoke{});
   ASSERT_TRUE(eventually([&] { return is_held.load(); }));
   early->greet(random_instance_id());

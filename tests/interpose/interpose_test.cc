@@ -4,6 +4,7 @@
 // Every way in which a program reaches NCCL: amem catches its calls, its memory can be paused, and
 // the job works before and after.
 #include "tests/interpose/interposition.h"
+#include "tests/slowdown.h"
 
 namespace amem {
 namespace {
@@ -169,7 +170,9 @@ TEST_F(Interposition, DisabledAmemChangesNothing) {
 }
 
 TEST_F(Interposition, LibrariesThatComeAndGoWhileOthersCall) {
-  const Ended ended = run({"churn", "4000", kNccl, kPrograms + "/libnccl_user_lazy.so",
+  // To load a library takes 0.2 s under qemu-user.
+  const std::string rounds = std::to_string(4000 / (kSlowdown * kSlowdown));
+  const Ended ended = run({"churn", rounds, kNccl, kPrograms + "/libnccl_user_lazy.so",
                            kPrograms + "/libnccl_user_now.so"},
                           preloaded_);
 
