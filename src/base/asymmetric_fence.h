@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ namespace amem {
 /// light() is for the frequent thread and costs almost nothing. heavy() is for the rare thread and
 /// is a system call (membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED) that makes every running
 /// thread of the process execute a full fence. If the kernel does not support it, both are full
-/// fences.
+/// fences, and also from when a sandbox that the process has entered forbids it.
 ///
 /// That light() keeps the compiler alone from moving accesses is enough on every architecture: a
 /// running thread executes the fence at some instruction between the begin and the end of heavy(),
@@ -32,18 +33,25 @@ class AsymmetricFence {
       : expedited_(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0) {}
 
   void light() const {
-    if (expedited_)
+    if (is_expedited())
       std::atomic_signal_fence(std::memory_order_seq_cst);
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   void heavy() const {
+    constexpr int kMembarrier = MEMBARRIER_CMD_PRIVATE_EXPEDITED;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (expedited_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    if (!is_expedited() || syscall(SYS_membarrier, kMembarrier, 0, 0) == 0) return;
+    expedited_ = false;
+    // A store that another thread has made without a full fence leaves its processor meanwhile.
+    constexpr int kStoreMs = 10;
+    (void)poll(nullptr, 0, kStoreMs);
   }
+  /// Relaxed: heavy() waits until other threads see the change.
+  bool is_expedited() const { return expedited_.load(std::memory_order_relaxed); }
 
  private:
-  const bool expedited_;
+  mutable std::atomic<bool> expedited_;
 };
 
 /// To be called before a word is stored through which other threads call, such as the slot of a
