@@ -42,7 +42,10 @@ std::shared_ptr<const void> hold_segment(const HostSegment& segment) {
   const int fd = segment.file.get();
   // The lock of a file of the application that has the number keeps nobody else out.
   if (!segment.file.is_open() || !lock_file(fd, F_OFD_SETLK, F_WRLCK)) return nullptr;
-  return {&segment, [fd](const void*) { lock_file(fd, F_OFD_SETLK, F_UNLCK); }};
+  return {&segment, [fd, inode = segment.inode](const void*) {
+            struct stat now {};
+            if (fstat(fd, &now) == 0 && now.st_ino == inode) lock_file(fd, F_OFD_SETLK, F_UNLCK);
+          }};
 }
 
 bool is_used_elsewhere(const HostSegment& segment) {

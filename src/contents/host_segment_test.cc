@@ -76,6 +76,22 @@ TEST(HostSegment, FileOfTheApplicationThatHasTakenItsNumberIsNoLock) {
   EXPECT_EQ(close(first.file.get()), 0) << "it is open";
 }
 
+TEST(HostSegment, LockOfAFileThatHasTakenItsNumberStays) {
+  const HostSegment segment = make_segment(kBytes);
+  auto hold = hold_segment(segment);
+  ASSERT_NE(hold, nullptr);
+  const UniqueFd own = memory(kBytes, kSeals);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  ASSERT_EQ(dup2(own.get(), segment.file.get()), segment.file.get());
+  ASSERT_EQ(fcntl(own.get(), F_OFD_SETLK, &lock), 0);
+
+  hold = nullptr;
+
+  EXPECT_TRUE(is_used_elsewhere(open_segment(own.get())));
+  EXPECT_EQ(close(segment.file.get()), 0) << "it is open";
+}
+
 TEST(HostSegment, IsFreeWhenItsUserIsKilled) {
   const HostSegment segment = make_segment(kBytes);
   int said[2];
