@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Devices and contexts.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -63,7 +65,11 @@ int attribute_value(int attribute, CuDevice device) {
 CuResult get_uuid(CuUuid* uuid, CuDevice device) {
   if (uuid == nullptr) return kErrorInvalidValue;
   if (!exists(device)) return kErrorInvalidDevice;
-  std::memcpy(uuid->bytes, "amem sim gpu   \0", sizeof(uuid->bytes));
+  // The same in all processes of the machine, and no other machine's.
+  struct stat state {};
+  (void)stat((machine_folder() + "/state").c_str(), &state);
+  *uuid = {"amem"};
+  std::memcpy(uuid->bytes + 4, &state.st_ino, sizeof state.st_ino);
   uuid->bytes[15] = static_cast<char>(device);
   return kSuccess;
 }
