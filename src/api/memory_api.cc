@@ -246,12 +246,17 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
   });
 }
 
+namespace {
+/// What the next two functions have returned to a thread: of one type, which has one thread-local
+/// variable.
+struct Copies {
+  std::string status, attribution;
+};
+}  // namespace
+
 AMEM_API const char* amemGetStatus(void) {
   const NoCancellation no_cancellation;
-  struct Copy {
-    std::string text;
-  };
-  std::string& copy = thread_value<Copy>().text;
+  std::string& copy = thread_value<Copies>().status;
   Process* const process = process_that_works();
   copy = process == nullptr ? "{}" : process->status_text(true);
   return copy.c_str();
@@ -259,10 +264,7 @@ AMEM_API const char* amemGetStatus(void) {
 
 AMEM_API const char* amemGetAttribution(void) {
   const NoCancellation no_cancellation;
-  struct Copy {
-    std::string text;
-  };
-  std::string& copy = thread_value<Copy>().text;
+  std::string& copy = thread_value<Copies>().attribution;
   Process* const process = process_that_works();
   copy = process == nullptr ? "{}" : attribution_json(*process);
   return copy.c_str();
