@@ -6,6 +6,7 @@
 # AMEM_TEST_AARCH64 is set.
 # Exit code 77: the cross compiler or qemu-user cannot be installed, or programs for aarch64 cannot be started.
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly left_out=tests/aarch64_left_out.txt build=build/aarch64 aarch64=tools/dev/aarch64.sh
 readonly sample='^(Trampolines|InterceptNames|ScanImages|Probes|Image|Hooks|CallGate)'
 jobs=$(nproc)
