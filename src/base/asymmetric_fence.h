@@ -10,6 +10,7 @@
 #include <atomic>
 
 #include "base/architecture.h"
+#include "base/deadline.h"
 
 namespace amem {
 
@@ -30,7 +31,9 @@ namespace amem {
 class AsymmetricFence {
  public:
   AsymmetricFence()
-      : expedited_(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0) {}
+      : state_(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0
+                   ? State::expedited
+                   : State::full) {}
 
   void light() const {
     if (is_expedited())
@@ -41,17 +44,23 @@ class AsymmetricFence {
   void heavy() const {
     constexpr int kMembarrier = MEMBARRIER_CMD_PRIVATE_EXPEDITED;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!is_expedited() || syscall(SYS_membarrier, kMembarrier, 0, 0) == 0) return;
-    expedited_ = false;
+    const State state = state_;
+    if (state == State::full ||
+        (state == State::expedited && syscall(SYS_membarrier, kMembarrier, 0, 0) == 0))
+      return;
+    state_ = State::changing;
     // A store that another thread has made without a full fence leaves its processor meanwhile.
-    constexpr int kStoreMs = 10;
-    (void)poll(nullptr, 0, kStoreMs);
+    for (const Deadline end = Deadline::after_ms(kStoreMs); !end.passed();)
+      (void)poll(nullptr, 0, kStoreMs);
+    state_ = State::full;
   }
   /// Relaxed: heavy() waits until other threads see the change.
-  bool is_expedited() const { return expedited_.load(std::memory_order_relaxed); }
+  bool is_expedited() const { return state_.load(std::memory_order_relaxed) == State::expedited; }
 
  private:
-  mutable std::atomic<bool> expedited_;
+  enum class State { expedited, changing, full };
+  static constexpr int kStoreMs = 10;
+  mutable std::atomic<State> state_;
 };
 
 /// To be called before a word is stored through which other threads call, such as the slot of a

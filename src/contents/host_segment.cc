@@ -42,9 +42,12 @@ std::shared_ptr<const void> hold_segment(const HostSegment& segment) {
   const int fd = segment.file.get();
   // The lock of a file of the application that has the number keeps nobody else out.
   if (!segment.file.is_open() || !lock_file(fd, F_OFD_SETLK, F_WRLCK)) return nullptr;
-  return {&segment, [fd, inode = segment.inode](const void*) {
+  struct stat own {};
+  if (fstat(fd, &own) != 0) return nullptr;
+  return {&segment, [fd, own](const void*) {
             struct stat now {};
-            if (fstat(fd, &now) == 0 && now.st_ino == inode) lock_file(fd, F_OFD_SETLK, F_UNLCK);
+            if (fstat(fd, &now) == 0 && now.st_dev == own.st_dev && now.st_ino == own.st_ino)
+              lock_file(fd, F_OFD_SETLK, F_UNLCK);
           }};
 }
 
