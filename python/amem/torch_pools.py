@@ -4,12 +4,13 @@
 has. A pool ends with its region: what is left of it is free when its tensors are, as in PyTorch's common cache.
 """
 
+import collections
 import contextlib
 import ctypes
 import functools
 import logging
 import threading
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import torch_order
 from .calls import Int, call
@@ -47,8 +48,10 @@ class Pool:
         # (CUDACachingAllocator.cpp:3662@v2.11).
         _add_reference(self.pool)
         self.owner, self.id, self.has_ended = owner, self.pool.id, False
-        self.size = self.others = 0  # in bytes, when its region began: its segments, and those of all other pools
+        self.others, self.begun = -1, 0  # bytes of all pools, and regions so far, when its first region began
         torch_order.of_amem.add(self.id)
+        if owner.tag is not None:
+            with_tag.add(self.id)
 
     def end(self, torch: Any) -> None:
         """No region uses it again. PyTorch returns its free memory at empty_cache(), or when memory is short."""
@@ -68,7 +71,9 @@ _unused: List[Pool] = []  # of no open region and no graph: for the next region,
 _graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
 _captured: Dict[Any, Any] = {}  # by handle: the id of the pool into which a graph is being captured
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
+with_tag: Set[Tuple[int, int]] = set()  # of amem's pools
 _warned: Set[Optional[str]] = set()  # tags
+_begun: Counter[int] = collections.Counter()  # regions and captures so far, by device
 _taken: Dict[Owner, int] = {}  # bytes of the largest pool of a region
 
 
@@ -170,11 +175,13 @@ def take(torch: Any, owner: Owner) -> Pool:
     if is_in_use:
         _make_room(torch, owner)
     with _mutex:
-        same = [each for each in _unused if each.owner == owner and not each.has_ended] if _is_active(owner) else []
-        pool = same[0] if same else Pool(torch, owner)
-        if same:
-            _unused.remove(pool)
-    pool.others = _reserved_bytes(torch, owner.device) - pool.size if is_in_use else 0
+        _begun[owner.device] += 1
+        for pool in _unused if _is_active(owner) else ():
+            if pool.owner == owner and not pool.has_ended:
+                _unused.remove(pool)
+                return pool
+    pool = Pool(torch, owner)
+    pool.begun, pool.others = _begun[owner.device], _reserved_bytes(torch, owner.device) if is_in_use else 0
     return pool
 
 
@@ -184,26 +191,28 @@ def give_back(torch: Any, pool: Pool) -> None:
     of_pool = segments(torch, pool.id) if is_in_use else []
     with _mutex:
         _unused.append(pool)
-        before, pool.size = pool.size, sum(each["total_size"] for each in of_pool)
-        _taken[pool.owner] = max(pool.size, _taken.get(pool.owner, 0))
-        if pool.size > _KEPT_BYTES or not _is_active(pool.owner):
+        size = sum(each["total_size"] for each in of_pool)
+        _taken[pool.owner] = max(size, _taken.get(pool.owner, 0))
+        if size > _KEPT_BYTES or not _is_active(pool.owner):
             pool.end(torch)
-    if pool.owner.tag is not None and is_in_use:
-        _check_others(pool, _reserved_bytes(torch, pool.owner.device) - pool.size - pool.others, pool.size - before)
+    if is_in_use and pool.others >= 0:
+        _check_others(torch, pool, size)
     if pool.has_ended and _free_bytes(of_pool) > 0:
         empty_cache(torch)
 
 
-def _check_others(pool: Pool, others: int, own: int) -> None:
-    """Other threads may load what the program has meant to be in the region, as transformers 5 does."""
+def _check_others(torch: Any, pool: Pool, size: int) -> None:
+    """Other threads may load what the program has meant to be in the region, as transformers 5 does. Not if other regions or
+    captures have begun meanwhile, to which the memory may belong."""
+    others, pool.others = _reserved_bytes(torch, pool.owner.device) - size - pool.others, -1
     tag = pool.owner.tag
-    if others < _MANY_BYTES or others < own or tag in _warned:
+    if tag is None or tag in _warned or others < max(_MANY_BYTES, size) or _begun[pool.owner.device] != pool.begun:
         return
     _warned.add(tag)
     _LOG.warning(
         "The region %r has got %d MiB of memory; meanwhile PyTorch has reserved %d MiB outside it on device %d, for other "
         "threads, which amem.region(..., threads=True) covers, or for pools of the program",
-        *(tag, own >> 20, others >> 20, pool.owner.device),
+        *(tag, size >> 20, others >> 20, pool.owner.device),
     )
 
 
@@ -214,6 +223,7 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
     owner = Owner(tag, kind, torch.cuda.current_device())
     handle = getattr(handle, "id", handle)
     with _mutex:
+        _begun[owner.device] += 1
         for key in [key for key, pool in _graph_pools.items() if not pool.is_of_graph()]:
             del _graph_pools[key]
         found = _graph_pools.get((owner, handle)) if _is_active(owner) else None

@@ -430,4 +430,10 @@ kept = [load("little", 2, 60), load("more", 130, 120), load("weights", 2, 120), 
 wanted = ["The region 'weights' has got 20 MiB of memory; meanwhile PyTorch has reserved 120 MiB outside it on device 0, for other "
           "threads, which amem.region(..., threads=True) covers, or for pools of the program"]
 expect(said == (wanted if {warns} else []), said)
-""", AMEM_SIM_MEMORY_MB="1024")
+# What another region has, inside this one or in another thread, is not said.
+with amem.region("outer", threads={threads}), amem.region("inner"):
+    kept.append(of(100 * MIB))
+with amem.region("around"), amem.disable():
+    kept.append(of(100 * MIB))
+expect(len(said) == {int(warns)}, said)
+""", AMEM_SIM_MEMORY_MB="2048")
