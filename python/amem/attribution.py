@@ -3,7 +3,7 @@
 """Whose the memory of the GPUs of this process is."""
 
 import json
-from typing import Any, Dict, List, TypedDict
+from typing import Any, Dict, List, Optional, TypedDict
 
 from . import torch_order, torch_pools
 from .library import require_library
@@ -39,18 +39,21 @@ def _owner(name: str, size: int, remedy: str) -> MemoryOwner:
     return {"owner": name, "bytes": size, "remedy": remedy} if size >= 100 << 20 else {"owner": name, "bytes": size}
 
 
-def _of_pytorch(torch: Any, device: int) -> List[MemoryOwner]:
-    """What PyTorch's allocator has outside the pools of amem."""
+def _of_pytorch(segments: List[Any], library_bytes: Optional[int]) -> List[MemoryOwner]:
+    """What PyTorch's allocator has without a tag. `library_bytes`: what its library has allocated, if that is noted: pools of
+    the program may have another allocator."""
     used = free = of_pools = 0
-    for segment in torch_pools.segments(torch):
+    for segment in segments:
         pool = tuple(segment.get("segment_pool_id", (0, 0)))
-        if segment["device"] != device or pool in torch_order.of_amem:
-            continue
         unused = sum(block["size"] for block in segment["blocks"] if block["state"] == "inactive")
-        if pool == (0, 0):
+        if pool in torch_pools.with_tag:
+            continue
+        if pool == (0, 0) or pool in torch_order.of_amem:
             free, used = free + unused, used + segment["total_size"] - unused
         else:
             of_pools += segment["total_size"]
+    if library_bytes is not None:
+        of_pools = min(of_pools, max(library_bytes - used - free, 0))
     return [
         _owner("PyTorch, tensors without a tag", used, "with amem.region(TAG): around what allocates them"),
         _owner("PyTorch, free blocks of its cache", free, "torch.cuda.empty_cache() returns free segments"),
@@ -69,10 +72,16 @@ def report() -> List[GpuReport]:
     """
     found: Dict[str, Any] = json.loads(require_library().amemGetAttribution())
     torch = torch_with_cuda()
+    segments = None
+    if torch is not None and not found.get("tags_all") and torch.cuda.get_allocator_backend() == "native":
+        segments = torch_pools.segments(torch)
     for gpu in found.get("gpus", []):
-        if torch is not None and not found["tags_all"]:
-            others = [owner for owner in gpu["owners"] if not owner["owner"].startswith("libc10_cuda.so")]
-            gpu["owners"] = others + [owner for owner in _of_pytorch(torch, gpu["device"]) if owner["bytes"] > 0]
+        if segments is not None:
+            of_library = [owner for owner in gpu["owners"] if owner["owner"].startswith("libc10_cuda.so")]
+            noted = sum(owner["bytes"] for owner in of_library) if found["names_libraries"] else None
+            gpu["owners"] = [owner for owner in gpu["owners"] if owner not in of_library]
+            of_device = [segment for segment in segments if segment["device"] == gpu["device"]]
+            gpu["owners"] += [owner for owner in _of_pytorch(of_device, noted) if owner["bytes"] > 0]
         gpu["owners"].sort(key=lambda owner: -owner["bytes"])
         known = sum(owner["bytes"] for owner in gpu["owners"])
         gpu["not_attributed_bytes"] = max(gpu.get("used_bytes", 0) - known, 0)

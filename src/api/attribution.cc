@@ -123,9 +123,11 @@ void add_tags(Registry& registry, std::map<int, Owners>& all) {
   }
   for (const auto& [id, bytes] : unused) {
     const Backing& backing = *registry.find_backing(id);
+    const bool stays = is_persistent(backing, registry.allocations());
     if (bytes > 0)
-      add(backing.properties.location.id, backing.tag + ", unused parts of slabs", backing.tag,
-          bytes, is_persistent(backing, registry.allocations()));
+      add(backing.properties.location.id,
+          backing.tag + ", unused parts of slabs" + (stays ? ", never released" : ""), backing.tag,
+          bytes, stays);
   }
 }
 
@@ -136,7 +138,8 @@ void add_libraries(std::map<int, Owners>& all) {
     owner.bytes = sum.bytes;
     owner.remedy = is_pytorch ? "with amem.region(TAG) around what allocates it, or amem run "
                                 "--tensors TAG; torch.cuda.empty_cache() for what is free of it"
-                              : "amem run --tensors TAG gives it a tag";
+                              : "amem run --tensors TAG gives it a tag, which a pause releases";
+    if (current_region_of_pytorch()) owner.remedy.clear();  // the program has left it out
     owner.json = ", \"allocations\": " + std::to_string(sum.count) +
                  ", \"largest_bytes\": " + std::to_string(sum.largest_bytes) +
                  ", \"largest_at\": \"" + text_json(sum.largest_at) + "\"";
@@ -145,7 +148,7 @@ void add_libraries(std::map<int, Owners>& all) {
 
 void add_driver(const DeviceMemory& memory, Owners& owners) {
   owners["stacks of kernels (local memory)"] = {
-      memory.local_bytes(), "AMEM_TRIM_CONTEXT=1: a pause of the memory of NCCL returns it"};
+      memory.local_bytes(), owners.empty() ? "" : "amem.pause() of all tags returns it"};
   owners["memory pools (cudaMallocAsync)"] = {memory.pool_bytes,
                                               "cudaMemPoolTrimTo() returns what is free of it"};
   owners["memory nodes of CUDA graphs"] = {memory.graph_bytes,
@@ -168,10 +171,11 @@ std::string json_of(const Owners& owners) {
 }  // namespace
 
 std::string attribution_json(Process& process) {
+  if (!process.exiting.check().ok()) return "{}";
   std::map<int, Owners> all;
   const std::map<int, DeviceMemory> devices = read_devices(process);
-  for (const auto& [device, memory] : devices) add_driver(memory, all[device]);
   add_tags(process.registry, all);
+  for (const auto& [device, memory] : devices) add_driver(memory, all[device]);
   add_libraries(all);
   std::string gpus;
   for (const auto& [device, owners] : all) {
@@ -183,6 +187,8 @@ std::string attribution_json(Process& process) {
       gpus += ", \"total_bytes\": " + std::to_string(memory->second.total_bytes) +
               ", \"used_bytes\": " +
               std::to_string(memory->second.total_bytes - memory->second.free_bytes);
+    else
+      gpus += ", \"busy\": true";
     gpus += ", \"owners\": [" + json_of(owners) + "]}";
   }
   const auto flag = [](bool value) { return value ? "true" : "false"; };

@@ -247,7 +247,7 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
 }
 
 namespace {
-/// What the next two functions have returned to a thread: of one type, which has one thread-local
+/// The texts that the next two functions have returned to a thread. One type needs one thread-local
 /// variable.
 struct Copies {
   std::string status, attribution;

@@ -22,10 +22,48 @@ using Json = nlohmann::json;
 
 constexpr long kAttributionMs = 5000;
 
-size_t sum_of(const Json& owners) {
-  size_t sum = 0;
-  for (const Json& owner : owners) sum += owner.at("bytes").get<size_t>();
-  return sum;
+/// Of a reply, whose process may be another version of amem, or hostile.
+size_t number_of(const Json& reply, const char* name) {
+  return reply.at(name).get_ref<const Json::number_unsigned_t&>();
+}
+std::string printable(const Json& reply, const char* name) {
+  auto text = reply.at(name).get<std::string>();
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, ' ');
+  return text;
+}
+
+Json owner_of(const Json& reply) {
+  Json owner = {{"owner", printable(reply, "owner")}, {"bytes", number_of(reply, "bytes")}};
+  for (const char* name : {"remedy", "largest_at"})
+    if (reply.contains(name)) owner[name] = printable(reply, name);
+  for (const char* name : {"allocations", "largest_bytes"})
+    if (owner.contains("largest_at")) owner[name] = number_of(reply, name);
+  return owner;
+}
+
+/// The GPUs, by UUID, with those of one more process.
+std::map<std::string, Json> with_reply(std::map<std::string, Json> gpus, long pid,
+                                       const Json& reply) {
+  for (const Json& gpu : reply.at("gpus")) {
+    const std::string uuid = printable(gpu, "gpu");
+    Json& all = gpus[uuid];
+    all["gpu"] = uuid;
+    for (const char* name : {"total_bytes", "used_bytes"})
+      if (gpu.contains(name)) all[name] = number_of(gpu, name);
+    Json process = {{"pid", pid},
+                    {"command", command_of(pid)},
+                    {"names_libraries", reply.at("names_libraries").get<bool>()},
+                    {"busy", gpu.value("busy", false)},
+                    {"owners", Json::array()},
+                    {"owned_bytes", size_t{0}}};
+    for (const Json& owner : gpu.at("owners")) {
+      process["owners"].push_back(owner_of(owner));
+      process["owned_bytes"] = number_of(process, "owned_bytes") + number_of(owner, "bytes");
+    }
+    all["processes"].push_back(process);
+  }
+  return gpus;
 }
 
 /// Adds what NVML reports: of the GPU, of each process, and of processes without amem. What has no
@@ -34,13 +72,19 @@ void add_nvml(const std::string& uuid, Json& gpu) {
   const GpuReport report = ask_nvml(uuid);
   gpu["model"] = report.model;
   if (report.index) gpu["index"] = *report.index;
-  if (report.memory) gpu["used_bytes"] = report.memory->used_bytes;
-  size_t known = 0;
+  if (report.memory) {
+    gpu["used_bytes"] = report.memory->used_bytes;
+    gpu["total_bytes"] = report.memory->total_bytes;
+  }
   std::map<long, size_t> others;
   for (const MemoryHolder& holder : report.holders)
     if (holder.size_bytes) others[holder.pid] = *holder.size_bytes;
+  // In a container NVML may name the processes as the host does.
+  for (const Json& process : gpu["processes"])
+    if (!others.contains(process.at("pid").get<long>())) others.clear();
+  size_t known = 0;
   for (Json& process : gpu["processes"]) {
-    const size_t owned = sum_of(process.at("owners"));
+    const size_t owned = number_of(process, "owned_bytes");
     const auto held = others.find(process.at("pid").get<long>());
     known += held != others.end() ? held->second : owned;
     if (held == others.end()) continue;
@@ -53,24 +97,9 @@ void add_nvml(const std::string& uuid, Json& gpu) {
     gpu["others"].push_back({{"pid", pid}, {"bytes", bytes}});
     known += bytes;
   }
-  if (gpu.contains("used_bytes"))
-    gpu["not_attributed_bytes"] =
-        gpu["used_bytes"].get<size_t>() - std::min(gpu["used_bytes"].get<size_t>(), known);
-}
-
-/// Adds a process to the GPUs, by UUID.
-void add_reply(long pid, const Json& reply, std::map<std::string, Json>& gpus) {
-  for (const Json& gpu : reply.at("gpus")) {
-    (void)sum_of(gpu.at("owners"));
-    const Json process = {{"pid", pid},
-                          {"command", command_of(pid)},
-                          {"names_libraries", reply.at("names_libraries")},
-                          {"owners", gpu.at("owners")}};
-    Json& all = gpus[gpu.at("gpu")];
-    for (const char* name : {"gpu", "total_bytes", "used_bytes"})
-      if (gpu.contains(name)) all[name] = gpu.at(name);
-    all["processes"].push_back(process);
-  }
+  if (!gpu.contains("used_bytes")) return;
+  const size_t used = number_of(gpu, "used_bytes");
+  gpu["not_attributed_bytes"] = used - std::min(used, known);
 }
 
 std::string size_line(const Json& bytes, const std::string& text) {
@@ -85,7 +114,7 @@ std::string rest_line(const Json& bytes, bool names_libraries, const char* more 
                   names_libraries ? "" : ", libraries (AMEM_ATTRIBUTION=1 names them)", more));
 }
 
-std::string text_of(const Json& process) {
+std::string text_of_process(const Json& process) {
   std::string text = fmt::format("pid {}: {}\n", process.at("pid").dump(),
                                  process.at("command").get<std::string>());
   std::vector<Json> owners = process.at("owners");
@@ -103,6 +132,9 @@ std::string text_of(const Json& process) {
     if (owner.contains("remedy"))
       text += fmt::format("{:15}-> {}\n", "", owner.at("remedy").get<std::string>());
   }
+  if (process.at("busy") == true)
+    text +=
+        fmt::format("{:15}the GPU is busy: stacks of kernels and memory pools are missing\n", "");
   if (process.contains("not_attributed_bytes"))
     text += rest_line(process.at("not_attributed_bytes"), process.at("names_libraries") == true);
   return text;
@@ -116,18 +148,18 @@ std::string text_of_gpu(const Json& gpu) {
           ? fmt::format(": {} of {} in use", human_bytes(gpu.at("used_bytes").get<double>()),
                         human_bytes(gpu.value("total_bytes", 0.0)))
           : "");
-  bool has_rest = false, names_libraries = true;
+  bool has_rest = gpu.value("not_attributed_bytes", size_t{0}) > 0, names_libraries = true;
   for (const Json& process : gpu.at("processes")) {
-    text += text_of(process);
+    text += text_of_process(process);
     has_rest = has_rest || !process.contains("not_attributed_bytes");
     names_libraries = names_libraries && process.at("names_libraries") == true;
   }
   for (const Json& other : gpu.at("others"))
-    text += fmt::format("pid {}: {} of another program\n", other.at("pid").dump(),
-                        human_bytes(other.at("bytes").get<double>()));
+    text += fmt::format("pid {}: {} of a program without amem or of another user\n",
+                        other.at("pid").dump(), human_bytes(other.at("bytes").get<double>()));
   if (has_rest && gpu.contains("not_attributed_bytes"))
-    text += "all processes\n" +
-            rest_line(gpu.at("not_attributed_bytes"), names_libraries, ", other programs");
+    text += "all processes\n" + rest_line(gpu.at("not_attributed_bytes"), names_libraries,
+                                          ", the driver, other programs");
   return text;
 }
 
@@ -143,7 +175,7 @@ int print_attribution(long pid, bool as_json) {
   std::map<std::string, Json> gpus;
   for (ProcessStatus& process : ask_status(instances.value(), kAttributionMs, true)) {
     try {
-      if (process.silence.empty()) add_reply(process.pid, Json::parse(process.json), gpus);
+      if (process.silence.empty()) gpus = with_reply(gpus, process.pid, Json::parse(process.json));
     } catch (const Json::exception&) {
       process.silence = "its reply cannot be parsed: it may be another version of amem";
     }

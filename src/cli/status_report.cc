@@ -266,8 +266,7 @@ std::string json_of(Report all, bool in_one_line) {
 std::string command_of(long pid) {
   std::string command = fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " "));
   std::replace_if(
-      command.begin(), command.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; },
-      ' ');
+      command.begin(), command.end(), [](char c) { return c < ' ' || c > '~'; }, ' ');
   return command.substr(0, kMaxCommand);
 }
 

@@ -138,10 +138,10 @@ def test_table(job: Job) -> None:
     assert lines[2:4] == ["    150.0 MiB  weights", "               -> amem.pause('weights') releases it"]
     assert lines[4].startswith("    124.0 MiB  libruntime_user_now.so, 2 allocations, the largest was 120.0 MiB at libruntime_user_now.so+0x")
     assert lines[5:] == [
-        "               -> amem run --tensors TAG gives it a tag",
+        "               -> amem run --tensors TAG gives it a tag, which a pause releases",
         "      8.0 MiB  stacks of kernels (local memory)",
         "all processes",
-        "          0 B  not attributed: CUDA contexts, kernels, rounding to pages, other programs",
+        "          0 B  not attributed: CUDA contexts, kernels, rounding to pages, the driver, other programs",
     ]
 
 
@@ -154,7 +154,7 @@ def test_what_nvml_reports_of_a_process_is_its_sum(job: Job) -> None:
     assert (gpu["others"], gpu["not_attributed_bytes"]) == ([{"pid": os.getpid(), "bytes": 2 << 30}], 0)
     assert job.why(**nvml).stdout.splitlines()[-2:] == [
         "      1.7 GiB  not attributed: CUDA contexts, kernels, rounding to pages",
-        f"pid {os.getpid()}: 2.0 GiB of another program",
+        f"pid {os.getpid()}: 2.0 GiB of a program without amem or of another user",
     ]
 
 
@@ -163,7 +163,7 @@ def test_without_the_setting_libraries_are_not_named(amem: Amem, tmp_path: Path)
     try:
         assert owners(job.found()) == {"weights": 150, "stacks of kernels (local memory)": 8}
         assert job.why().stdout.splitlines()[-1] == (
-            "    124.0 MiB  not attributed: CUDA contexts, kernels, rounding to pages, libraries (AMEM_ATTRIBUTION=1 names them), other programs"
+            "    124.0 MiB  not attributed: CUDA contexts, kernels, rounding to pages, libraries (AMEM_ATTRIBUTION=1 names them), the driver, other programs"
         )
     finally:
         job.end()
@@ -177,7 +177,23 @@ def test_process_that_does_not_answer(job: Job) -> None:
     assert done.stderr == f"pid {job.pid} did not answer: no reply within 5000 ms\n"
 
 
-@pytest.mark.parametrize("reply", ["{}", "no JSON", '{"gpus": [{"gpu": "GPU-1", "owners": [{}]}], "names_libraries": false}'])
+def reply_with(*owners: dict[str, Any], **more: Any) -> str:
+    return json.dumps({"gpus": [{"gpu": "GPU-1", "owners": list(owners), **more}], "names_libraries": False})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{}",
+        "no JSON",
+        reply_with({}),
+        reply_with({"bytes": 1}),
+        reply_with({"owner": "x", "bytes": -5}),
+        reply_with({"owner": "x", "bytes": 1, "largest_at": "y"}),
+        reply_with(total_bytes="x"),
+        json.dumps({"gpus": [{"gpu": "GPU-1", "owners": []}, {"gpu": "GPU-2"}], "names_libraries": False}),
+    ],
+)
 def test_reply_that_cannot_be_parsed(amem: Amem, reply: str) -> None:
     child = subprocess.Popen([amem.folder / "tests" / "cli_status_peer", reply], env=amem.variables(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -187,6 +203,25 @@ def test_reply_that_cannot_be_parsed(amem: Amem, reply: str) -> None:
         assert done.stderr == f"pid {child.pid} did not answer: its reply cannot be parsed: it may be another version of amem\n"
     finally:
         child.communicate(timeout=TIMEOUT_S)
+
+
+def test_reply_writes_no_control_characters(amem: Amem) -> None:
+    reply = reply_with({"owner": "x\x1b[31mRED\nGPU 1", "bytes": 1, "remedy": "\x9b2J"})
+    child = subprocess.Popen([amem.folder / "tests" / "cli_status_peer", reply, "\x7f\xff"], env=amem.variables(), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        shown = amem("why", child.pid).stdout
+        assert all(" " <= c <= "~" or c == "\n" for c in shown) and "x [31mRED GPU 1" in shown
+        assert json.loads(amem("why", "--json", child.pid).stdout)["gpus"][0]["processes"][0]["pid"] == child.pid
+    finally:
+        child.communicate(timeout=TIMEOUT_S)
+
+
+def test_processes_that_nvml_names_as_another_namespace_does_are_not_counted_twice(job: Job) -> None:
+    nvml = {"LD_LIBRARY_PATH": str(job.amem.folder / "tests" / "fake_nvml"), "AMEM_TEST_NVML_PIDS": "4194000"}
+    gpu = job.found(**nvml)
+    assert (gpu["others"], gpu["not_attributed_bytes"]) == ([], (2048 - 282) * MIB)
 
 
 def test_process_without_amem(amem: Amem) -> None:

@@ -32,11 +32,16 @@ torch.cuda.empty_cache()
 now = owners()
 expect(now == {"PyTorch, tensors without a tag": 60, **STACKS}, now)
 amem.resume("weights")
+with amem.disable():
+    disabled = of(50 * MIB)
+now = owners()
+expect(now == {"weights": 40, "PyTorch, tensors without a tag": 110, **STACKS}, now)
 pool = torch.cuda.MemPool()
 with torch.cuda.use_mem_pool(pool):
     of_pool = of(20 * MIB)
 now = owners()
-expect(now == {"weights": 40, "PyTorch, tensors without a tag": 60, "PyTorch, pools of graphs and of the program": 20, **STACKS}, now)
+of_pools = "PyTorch, pools of graphs and of the program"
+expect(now == {"weights": 40, "PyTorch, tensors without a tag": 110, of_pools: 20, **STACKS}, now)
 """,
         AMEM_ATTRIBUTION=attribution,
     )
@@ -51,6 +56,19 @@ now = owners()
 expect(now == {"job": 60, **STACKS}, now)
 """,
         AMEM_TENSORS="job",
+    )
+
+
+def test_with_another_allocator(simulated: SimulatedTorch) -> None:
+    """PyTorch has no snapshot of it."""
+    simulated.run(
+        """
+torch.cuda.get_allocator_backend = lambda: "cudaMallocAsync"
+torch.cuda.memory_snapshot = None
+tensor = of(60 * MIB)
+(gpu,) = amem.report()
+expect(gpu["not_attributed_bytes"] == 60 * MIB, gpu)
+"""
     )
 
 

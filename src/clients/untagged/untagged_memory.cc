@@ -32,16 +32,25 @@ std::pair<std::string, uintptr_t> place_of(const void* caller) {
 }  // namespace
 
 void UntaggedMemory::add(DeviceAddress address, size_t size_bytes, int device, const void* caller) {
+  const Site site{device, caller};
+  // Without the lock, for which other threads' allocations wait.
+  const std::string stack =
+      size_bytes >= kMinStackBytes && is_largest(site, size_bytes) ? python_stack() : "";
   MutexLock lock(mutex_);
   forget(address);  // noted for the driver's call in a call of the runtime
-  Sum& sum = sites_[{device, caller}];
+  Sum& sum = sites_[site];
   sum.bytes += size_bytes;
   ++sum.count;
   if (size_bytes > sum.largest_bytes) {
     sum.largest_bytes = size_bytes;
-    if (size_bytes >= kMinStackBytes) sum.largest_at = python_stack();
+    sum.largest_at = stack;
   }
-  blocks_[address] = {size_bytes, {device, caller}};
+  blocks_[address] = {size_bytes, site};
+}
+
+bool UntaggedMemory::is_largest(const Site& site, size_t size_bytes) {
+  MutexLock lock(mutex_);
+  return size_bytes > sites_[site].largest_bytes;
 }
 
 void UntaggedMemory::remove(DeviceAddress address) {
@@ -60,8 +69,12 @@ void UntaggedMemory::forget(DeviceAddress address) {
 
 std::map<std::pair<int, std::string>, UntaggedMemory::Sum> UntaggedMemory::by_library() {
   std::map<std::pair<int, std::string>, Sum> sums;
-  MutexLock lock(mutex_);
-  for (const auto& [key, site] : sites_) {
+  std::map<Site, Sum> sites;
+  {
+    MutexLock lock(mutex_);
+    sites = sites_;
+  }
+  for (const auto& [key, site] : sites) {
     if (site.count == 0) continue;
     const auto [library, offset] = place_of(key.second);
     Sum& sum = sums[{key.first, library}];

@@ -36,6 +36,7 @@ class UntaggedMemory {
     Site site;
   };
 
+  bool is_largest(const Site& site, size_t size_bytes);
   void forget(DeviceAddress address) AMEM_REQUIRES(mutex_);
 
   Mutex mutex_;
