@@ -26,17 +26,11 @@ constexpr long kAttributionMs = 5000;
 size_t number_of(const Json& reply, const char* name) {
   return reply.at(name).get_ref<const Json::number_unsigned_t&>();
 }
-std::string printable(const Json& reply, const char* name) {
-  auto text = reply.at(name).get<std::string>();
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, ' ');
-  return text;
-}
-
 Json owner_of(const Json& reply) {
-  Json owner = {{"owner", printable(reply, "owner")}, {"bytes", number_of(reply, "bytes")}};
+  Json owner = {{"owner", reply.at("owner").get<std::string>()},
+                {"bytes", number_of(reply, "bytes")}};
   for (const char* name : {"remedy", "largest_at"})
-    if (reply.contains(name)) owner[name] = printable(reply, name);
+    if (reply.contains(name)) owner[name] = reply[name].get<std::string>();
   for (const char* name : {"allocations", "largest_bytes"})
     if (owner.contains("largest_at")) owner[name] = number_of(reply, name);
   return owner;
@@ -46,7 +40,7 @@ Json owner_of(const Json& reply) {
 std::map<std::string, Json> with_reply(std::map<std::string, Json> gpus, long pid,
                                        const Json& reply) {
   for (const Json& gpu : reply.at("gpus")) {
-    const std::string uuid = printable(gpu, "gpu");
+    const std::string uuid = gpu.at("gpu");
     Json& all = gpus[uuid];
     all["gpu"] = uuid;
     for (const char* name : {"total_bytes", "used_bytes"})
@@ -177,7 +171,7 @@ int print_attribution(long pid, bool as_json) {
     try {
       if (process.silence.empty()) gpus = with_reply(gpus, process.pid, Json::parse(process.json));
     } catch (const Json::exception&) {
-      process.silence = "its reply cannot be parsed: it may be another version of amem";
+      process.silence = kNotParsed;
     }
     if (!process.silence.empty()) silent.push_back(process);
   }

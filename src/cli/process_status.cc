@@ -103,6 +103,10 @@ std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, lon
     auto* const reply = std::get_if<StatusReply>(&answer.message);
     out.push_back(
         {answer.pid, reply != nullptr ? std::move(reply->json) : "", std::move(answer.silence)});
+    // What amem writes has no escapes, and JSON no control characters without them.
+    const bool is_plain = std::ranges::all_of(
+        out.back().json, [](char c) { return static_cast<unsigned char>(c) <= '~' && c != '\\'; });
+    if (!is_plain) out.back() = {answer.pid, "", kNotParsed};
   }
   return out;
 }

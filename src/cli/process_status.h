@@ -34,6 +34,10 @@ struct ProcessStatus {
   std::string silence;
 };
 
+/// Why a reply that has arrived counts as none.
+inline constexpr char kNotParsed[] =
+    "its reply cannot be parsed: it may be another version of amem";
+
 /// Queries all processes at the same time and waits for each, up to `timeout_ms`. Omits processes
 /// that have ended. Sorted by pid. `attribution`: whose their memory is, in place of the status.
 std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms,

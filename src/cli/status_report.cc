@@ -213,7 +213,7 @@ Report read_replies(const std::vector<ProcessStatus>& processes, bool for_people
       out.answered.push_back(std::move(reply));
       out.silent.pop_back();
     } catch (const Json::exception&) {
-      out.silent.back().silence = "its reply cannot be parsed: it may be another version of amem";
+      out.silent.back().silence = kNotParsed;
     }
   }
   return out;

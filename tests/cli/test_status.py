@@ -216,7 +216,7 @@ def test_command_with_line_feeds_stays_in_its_row(amem: Amem, start: Callable[..
 
 
 def test_csv_has_a_row_for_each_tag_of_a_gpu(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
-    own = [memory("GPU-12345678-b", "weights", released_bytes=5 << 30), memory("GPU-12345678-a", 'a "tag", quoted')]
+    own = [memory("GPU-12345678-b", "weights", released_bytes=5 << 30), memory("GPU-12345678-a", "a tag, with a comma")]
     child, empty = start(json.dumps({**REPLY, "memory": own})), start(json.dumps({**REPLY, "memory": []}))
 
     done = amem("status", "--csv")
@@ -224,7 +224,7 @@ def test_csv_has_a_row_for_each_tag_of_a_gpu(amem: Amem, start: Callable[..., su
     found = [row for row in csv.DictReader(done.stdout.splitlines()) if row["pid"] in (str(child.pid), str(empty.pid))]
     assert [row["pid"] for row in found] == [str(empty.pid), str(child.pid), str(child.pid)]
     assert [row["gpu"] for row in found] == ["", "GPU-12345678-a", "GPU-12345678-b"]
-    assert found[1]["tag"] == 'a "tag", quoted'
+    assert found[1]["tag"] == "a tag, with a comma"
     sizes = {name: size for name, size in own[0].items() if name.endswith("_bytes")}
     assert {name: int(found[2][name]) for name in sizes} == sizes
     assert found[2]["state"] == "active" and found[2]["rank"] == "" and found[2]["command"].split()[0].endswith("cli_status_peer")

@@ -205,15 +205,16 @@ def test_reply_that_cannot_be_parsed(amem: Amem, reply: str) -> None:
         child.communicate(timeout=TIMEOUT_S)
 
 
-def test_reply_writes_no_control_characters(amem: Amem) -> None:
-    reply = reply_with({"owner": "x\x1b[31mRED\nGPU 1", "bytes": 1, "remedy": "\x9b2J"})
-    child = subprocess.Popen([amem.folder / "tests" / "cli_status_peer", reply, "\x7f\xff"], env=amem.variables(), stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("command", ["why", "status"])
+def test_reply_with_control_characters_is_none(amem: Amem, command: str) -> None:
+    reply = reply_with({"owner": "x\x1b[31mRED\nGPU 1", "bytes": 1})
+    arguments = [amem.folder / "tests" / "cli_status_peer", reply, "\x7f\x1b[31m"]
+    child = subprocess.Popen(arguments, env=amem.variables(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "ready\n"
-        shown = amem("why", child.pid).stdout
-        assert all(" " <= c <= "~" or c == "\n" for c in shown) and "x [31mRED GPU 1" in shown
-        assert json.loads(amem("why", "--json", child.pid).stdout)["gpus"][0]["processes"][0]["pid"] == child.pid
+        done = amem(command, *(["--pid"] if command == "status" else []), child.pid)
+        assert done.returncode == 3 and "cannot be parsed" in done.stdout + done.stderr
+        assert all(" " <= c <= "~" or c == "\n" for c in done.stdout + done.stderr)
     finally:
         child.communicate(timeout=TIMEOUT_S)
 
