@@ -407,14 +407,14 @@ int amemIsActive(void);
 const char* amemGetStatus(void);
 
 /* Who owns the memory that this process has on each GPU, as JSON: {"pid": process id,
- * "names_libraries": AMEM_ATTRIBUTION=1, "tags_all": all memory of the process has a tag unless it
- * is left out, "gpus": [{"gpu": UUID, "device": ordinal, "total_bytes": of the GPU, "used_bytes":
- * by all processes, "owners": [{"owner": a tag, a library, or a part of the context, "bytes": n,
- * "remedy": what would release it, if it is 100 MiB or more and something would}]}]}. A device that
- * was busy has "busy": true in place of the bytes, and no parts of the context. Libraries are
- * owners with AMEM_ATTRIBUTION=1 only, with "allocations": number, "largest_bytes": n,
- * "largest_at": the file, offset and stack of Python of its call. Makes driver calls, and waits 0.1
- * s at most for a device.
+ * "names_libraries": AMEM_ATTRIBUTION=1, "has_process_tag": all memory of the process has a tag
+ * unless it is left out, "gpus": [{"gpu": UUID, "device": ordinal, "total_bytes": of the GPU,
+ * "used_bytes": by all processes, "owners": [{"owner": a tag, a library, or a part of the context,
+ * "bytes": n, "remedy": what would release it, if it is 100 MiB or more and something would}]}]}. A
+ * device that was busy has "busy": true in place of the bytes, and no parts of the context.
+ * Libraries are owners with AMEM_ATTRIBUTION=1 only, with "allocations": number, "largest_bytes":
+ * n, "largest_at": the file, offset and stack of Python of its call. Makes driver calls, and waits
+ * 0.1 s at most for a device.
  * "{}" if amem is inactive. Valid until the next call by the same thread. */
 const char* amemGetAttribution(void);
 

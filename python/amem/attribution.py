@@ -73,7 +73,7 @@ def report() -> List[GpuReport]:
     found: Dict[str, Any] = json.loads(require_library().amemGetAttribution())
     torch = torch_with_cuda()
     segments = None
-    if torch is not None and not found.get("tags_all") and torch.cuda.get_allocator_backend() == "native":
+    if torch is not None and not found.get("has_process_tag") and torch.cuda.get_allocator_backend() == "native":
         segments = torch_pools.segments(torch)
     for gpu in found.get("gpus", []):
         if segments is not None:

@@ -194,8 +194,8 @@ std::string attribution_json(Process& process) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   return "{\"pid\": " + std::to_string(getpid()) +
          ", \"names_libraries\": " + flag(environment().attribution) +
-         ", \"tags_all\": " + flag(current_region_of_pytorch().has_value()) + ", \"gpus\": [" +
-         gpus + "]}";
+         ", \"has_process_tag\": " + flag(current_region_of_pytorch().has_value()) +
+         ", \"gpus\": [" + gpus + "]}";
 }
 
 }  // namespace amem

@@ -50,10 +50,11 @@ std::map<std::string, Json> with_reply(std::map<std::string, Json> gpus, long pi
                     {"names_libraries", reply.at("names_libraries").get<bool>()},
                     {"busy", gpu.value("busy", false)},
                     {"owners", Json::array()},
-                    {"owned_bytes", size_t{0}}};
+                    {"attributed_bytes", size_t{0}}};
     for (const Json& owner : gpu.at("owners")) {
       process["owners"].push_back(owner_of(owner));
-      process["owned_bytes"] = number_of(process, "owned_bytes") + number_of(owner, "bytes");
+      process["attributed_bytes"] =
+          number_of(process, "attributed_bytes") + number_of(owner, "bytes");
     }
     all["processes"].push_back(process);
   }
@@ -78,7 +79,7 @@ void add_nvml(const std::string& uuid, Json& gpu) {
     if (!others.contains(process.at("pid").get<long>())) others.clear();
   size_t known = 0;
   for (Json& process : gpu["processes"]) {
-    const size_t owned = number_of(process, "owned_bytes");
+    const size_t owned = number_of(process, "attributed_bytes");
     const auto held = others.find(process.at("pid").get<long>());
     known += held != others.end() ? held->second : owned;
     if (held == others.end()) continue;

@@ -4,7 +4,7 @@
 
 namespace amem {
 
-/// `amem why`: prints whose the memory of the GPUs is. `pid` 0: of all processes of the user.
+/// `amem why`: prints the owners of GPU memory. `pid` 0: of all processes of the user.
 /// Returns the exit code. Throws Failure.
 int print_attribution(long pid, bool as_json);
 

@@ -294,7 +294,7 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
   add_command(*doctor);
   doctor->add_flag("--json", request.as_json, "as one JSON object");
 
-  CLI::App* const why = app.add_subcommand("why", "say whose the memory of the GPUs is");
+  CLI::App* const why = app.add_subcommand("why", "show the owners of GPU memory");
   why->footer(
       "Libraries that allocate without a tag are named if the process is started with "
       "AMEM_ATTRIBUTION=1. Exit code 3: a process has not answered.");

@@ -158,29 +158,13 @@ std::string remarks_of(const Json& reply) {
   return out;
 }
 
-/// What else is on the GPUs: contexts, kernels, memory without a tag, other programs.
-std::string other_memory_of(const Json& gpus, const std::vector<Json>& replies) {
+/// Who owns the memory, `amem why` says.
+std::string use_of(const Json& gpus) {
   std::string out;
-  for (const Json& gpu : gpus) {
-    const std::string name = gpu.at("name");
-    out += fmt::format("GPU {}: {} of {} in use\n", name,
+  for (const Json& gpu : gpus)
+    out += fmt::format("GPU {}: {} of {} in use\n", gpu.at("name").get<std::string>(),
                        human_bytes(gpu.at("used_bytes").get<double>()),
                        human_bytes(gpu.at("total_bytes").get<double>()));
-    for (const Json& holder : gpu.at("processes")) {
-      const auto of_amem = std::find_if(replies.begin(), replies.end(), [&](const Json& reply) {
-        return reply.at("pid") == holder.at("pid");
-      });
-      double other = holder.at("bytes").get<double>();
-      if (of_amem != replies.end())
-        for (const Json& memory : of_amem->at("memory"))
-          if (memory.at("gpu") == gpu.at("gpu")) other -= memory.at("resident_bytes").get<double>();
-      if (other > 0)
-        out += fmt::format("pid {}: {} on GPU {} {}\n", holder.at("pid").dump(), human_bytes(other),
-                           name,
-                           of_amem == replies.end() ? "of a program without amem"
-                                                    : "without a tag, and of contexts");
-    }
-  }
   return out;
 }
 
@@ -223,7 +207,7 @@ std::string table_of(const Report& all) {
   if (all.answered.empty() && all.silent.empty())
     return "no process of this user on this host runs amem\n";
   std::string out = all.rows.empty() ? "" : text_of_table(with_titles(all.rows, true), styled);
-  out += all.remarks + other_memory_of(json_of(all.gpus), all.answered);
+  out += all.remarks + use_of(json_of(all.gpus));
   for (const ProcessStatus& process : all.silent)
     out +=
         colored(fmt::format("pid {} did not answer: {}",

@@ -81,12 +81,13 @@ int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* addre
 }
 
 /// What AMEM_TENSORS and AMEM_ATTRIBUTION were when interception began.
-constinit bool g_tags_driver_memory = false, g_notes_untagged = false;
+constinit bool g_tags_driver_memory = false, g_records_untagged = false;
 
 /// The result of a call that has allocated memory without a tag.
-int noted(int result, const DeviceAddress* address, size_t size_bytes, const void* caller) {
-  SharedHandles* const handles =
-      g_notes_untagged && result == kSuccess && size_bytes > 0 ? active<SharedHandles>() : nullptr;
+int recorded(int result, const DeviceAddress* address, size_t size_bytes, const void* caller) {
+  SharedHandles* const handles = g_records_untagged && result == kSuccess && size_bytes > 0
+                                     ? active<SharedHandles>()
+                                     : nullptr;
   if (handles == nullptr) return result;
   const Result<int> device = handles->device_of_caller();
   if (device.ok()) untagged_memory().add(*address, size_bytes, device.value(), caller);
@@ -125,8 +126,8 @@ struct Calls {
         can_have_tag ? tagged_region(is_pytorch ? current_region_of_pytorch : current_region)
                      : std::nullopt;
     if (!region)
-      return noted(real(kWhich, address, size_bytes), address, size_bytes,
-                   __builtin_return_address(0));
+      return recorded(real(kWhich, address, size_bytes), address, size_bytes,
+                      __builtin_return_address(0));
     if (const int made = make_context(); made != kSuccess) return made;
     return allocate_in(*region, kNames[kWhich], address, size_bytes);
   }
@@ -135,7 +136,7 @@ struct Calls {
     const std::optional<int> freed = free_tagged(kNames[kFree], address);
     if (freed) return *freed;
     // In a forked child its lock may be held.
-    if (g_notes_untagged && built<SharedHandles>() != nullptr) untagged_memory().remove(address);
+    if (g_records_untagged && built<SharedHandles>() != nullptr) untagged_memory().remove(address);
     return real(kFree, address);
   }
 
@@ -263,8 +264,8 @@ void catch_runtime_calls() { intercept_names(g_runtime_functions); }
 
 void catch_memory_calls() {
   g_tags_driver_memory = *variable_now("AMEM_TENSORS") != '\0';
-  g_notes_untagged = flag_of(variable_now("AMEM_ATTRIBUTION")).value_or(false);
-  if (g_tags_driver_memory || g_notes_untagged) intercept_names(g_driver_functions);
+  g_records_untagged = flag_of(variable_now("AMEM_ATTRIBUTION")).value_or(false);
+  if (g_tags_driver_memory || g_records_untagged) intercept_names(g_driver_functions);
 }
 
 std::optional<Region> tagged_region(std::optional<Region> (*find)()) {
