@@ -29,7 +29,8 @@ struct Process {
 };
 
 struct Memory {
-  unsigned long long total_bytes, free_bytes, used_bytes;
+  unsigned version;
+  unsigned long long total_bytes, reserved_bytes, free_bytes, used_bytes;
 };
 
 std::string pool_of(int device) {
@@ -88,7 +89,7 @@ AMEM_SIM_NVML int nvmlDeviceGetName(void*, char* name, unsigned capacity) {
   return kSuccess;
 }
 
-AMEM_SIM_NVML int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+AMEM_SIM_NVML int nvmlDeviceGetMemoryInfo_v2(void* device, Memory* memory) {
   const auto number = static_cast<size_t>(reinterpret_cast<intptr_t>(device) - 1);
   const amem::UniqueFd file(
       open((amem::sim::machine_folder() + "/state").c_str(), O_RDWR | O_CLOEXEC));
@@ -102,7 +103,7 @@ AMEM_SIM_NVML int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
                                  file.get(), amem::sim::kFirstPoolByte + number);
   const uint64_t used = is_open ? pool.used_bytes() : 0;
   munmap(at, kSize);
-  *memory = {total, total - used, used};
+  *memory = {memory->version, total, 0, total - used, used};
   return is_open ? kSuccess : kNotFound;
 }
 

@@ -13,6 +13,7 @@
 #include "clients/nccl/buffer_contents.h"
 #include "clients/untagged/untagged_memory.h"
 #include "contents/host_memory.h"
+#include "driver/local_memory.h"
 #include "driver/nvml.h"
 #include "engine/statistics.h"
 
@@ -23,9 +24,8 @@ constexpr long kDeviceMs = 100;
 /// Of less, no remedy is said.
 constexpr size_t kMinRemedyBytes = size_t{100} << 20;
 
-constexpr int kThreadsPerMultiprocessor = 39;  // CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
-constexpr int kPoolReserved = 5;               // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
-constexpr int kGraphReserved = 2;              // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
+constexpr int kPoolReserved = 5;   // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+constexpr int kGraphReserved = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 
 struct Owner {
   size_t bytes = 0;
@@ -36,24 +36,14 @@ using Owners = std::map<std::string, Owner>;
 
 /// What the driver reports of a device.
 struct DeviceMemory {
-  size_t free_bytes = 0, total_bytes = 0, stack_bytes = 0;
+  size_t free_bytes = 0, total_bytes = 0, local_bytes = 0;
   uint64_t pool_bytes = 0, graph_bytes = 0;
-  int multiprocessors = 0, threads = 0;
-
-  /// The driver has stacks for all threads that the device can run at once (measured on an H200,
-  /// driver 580: 264 MiB at 1024 bytes).
-  size_t local_bytes() const {
-    const size_t bytes = stack_bytes * static_cast<size_t>(multiprocessors * threads);
-    return (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  }
 };
 
 /// In the context of the device. A value that the driver does not report stays 0.
 void read(const Driver& driver, int device, DeviceMemory& memory) {
   driver.cuMemGetInfo_v2(&memory.free_bytes, &memory.total_bytes);
-  driver.cuCtxGetLimit(&memory.stack_bytes, kLimitStackSize);
-  driver.cuDeviceGetAttribute(&memory.multiprocessors, kAttributeMultiprocessors, device);
-  driver.cuDeviceGetAttribute(&memory.threads, kThreadsPerMultiprocessor, device);
+  memory.local_bytes = local_memory_bytes(driver, device);
   DriverPool pool = nullptr;
   if (driver.cuDeviceGetMemPool(&pool, device) == driver_result::kSuccess)
     driver.cuMemPoolGetAttribute(pool, kPoolReserved, &memory.pool_bytes);
@@ -148,7 +138,7 @@ void add_libraries(std::map<int, Owners>& all) {
 
 void add_driver(const DeviceMemory& memory, Owners& owners) {
   owners["stacks of kernels (local memory)"] = {
-      memory.local_bytes(), owners.empty() ? "" : "amem.pause() of all tags returns it"};
+      memory.local_bytes, owners.empty() ? "" : "amem.pause() of all tags returns it"};
   owners["memory pools (cudaMallocAsync)"] = {memory.pool_bytes,
                                               "cudaMemPoolTrimTo() returns what is free of it"};
   owners["memory nodes of CUDA graphs"] = {memory.graph_bytes,
@@ -177,6 +167,8 @@ std::string attribution_json(Process& process) {
   add_tags(process.registry, all);
   for (const auto& [device, memory] : devices) add_driver(memory, all[device]);
   add_libraries(all);
+  for (const auto& [device, bytes] : untagged_memory().contexts())
+    all[device]["CUDA context"].bytes = bytes;
   std::string gpus;
   for (const auto& [device, owners] : all) {
     const auto memory = devices.find(device);

@@ -28,6 +28,12 @@ struct NvmlMemory {
   unsigned long long total_bytes, free_bytes, used_bytes;
 };
 
+/// nvmlMemory_v2_t: what the driver reserves for itself is not used.
+struct NvmlMemory2 {
+  unsigned version = sizeof(NvmlMemory2) | 2U << 24;
+  unsigned long long total_bytes, reserved_bytes, free_bytes, used_bytes;
+};
+
 }  // namespace
 
 std::string gpu_uuid(const Driver& driver, int device) {
@@ -55,14 +61,17 @@ GpuReport ask_nvml(const std::string& uuid) {
   if (call("nvmlInit_v2")) {
     void* device = nullptr;
     unsigned index = 0, count = 256;
-    NvmlMemory memory{};
+    NvmlMemory2 memory{};
+    NvmlMemory older{};
     std::vector<NvmlProcess> processes(count);
     if (call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &device)) {
       if (call("nvmlDeviceGetIndex", device, &index)) report.index = index;
       char model[96] = {};  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
       if (call("nvmlDeviceGetName", device, model, unsigned{sizeof model})) report.model = model;
-      if (call("nvmlDeviceGetMemoryInfo", device, &memory))
+      if (call("nvmlDeviceGetMemoryInfo_v2", device, &memory))
         report.memory = {memory.total_bytes, memory.used_bytes};
+      else if (call("nvmlDeviceGetMemoryInfo", device, &older))
+        report.memory = {older.total_bytes, older.used_bytes};
       if (!call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, processes.data()))
         count = 0;
       for (const NvmlProcess& process : std::span(processes).first(count)) {

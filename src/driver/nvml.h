@@ -39,7 +39,7 @@ struct GpuReport {
 /// Queries NVML. The report is empty if libnvidia-ml.so.1 is missing or does not know the GPU, and
 /// names no holders in most containers. Takes milliseconds to a second: use it only for texts. Any
 /// thread. Source: NVML API Reference, nvmlDeviceGetIndex, nvmlDeviceGetName,
-/// nvmlDeviceGetMemoryInfo, nvmlDeviceGetComputeRunningProcesses.
+/// nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetComputeRunningProcesses.
 GpuReport ask_nvml(const std::string& uuid);
 
 /// The processes other than `self`, as text: "process 4711 holds 60000 MiB, process 4712 holds an

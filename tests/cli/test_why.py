@@ -18,6 +18,12 @@ from conftest import TIMEOUT_S, Amem, assert_sentence
 
 SOURCE = Path(os.environ["AMEM_TEST_SOURCE"])
 MIB = 1 << 20
+LOOP = """
+print("ready", flush=True)
+for line in sys.stdin:
+    eval(line)
+    print("done", flush=True)
+"""
 JOB = """
 import sys
 import amem
@@ -27,10 +33,6 @@ with amem.region("weights"):
 def load_cache():
     return user.user_malloc(120 * MIB)
 cache, other = load_cache(), user.user_malloc(4 * MIB)
-print("ready", flush=True)
-for line in sys.stdin:
-    eval(line)
-    print("done", flush=True)
 """
 
 
@@ -39,10 +41,6 @@ import os, sys
 from nccl_job import Job, look_up, open_by_ctypes
 import amem
 job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
-print("ready", flush=True)
-for line in sys.stdin:
-    eval(line)
-    print("done", flush=True)
 """
 
 
@@ -58,8 +56,8 @@ class Job:
         }
         python = {"PYTHONPATH": f"{SOURCE}/python:{SOURCE}/python/tests", "TEST_LIBRARIES": str(build / "tests" / "interpose" / "programs")}
         self.process = subprocess.Popen(
-            [amem.command, "run", sys.executable, "-c", code],
-            env=amem.variables(**self.settings, **python, **settings),
+            [amem.command, "run", sys.executable, "-c", code + LOOP],
+            env=amem.variables(**{**self.settings, **python, **settings}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -158,6 +156,40 @@ def test_what_nvml_reports_of_a_process_is_its_sum(job: Job) -> None:
     ]
 
 
+def test_context_is_what_nvml_reports_before_the_first_allocation(amem: Amem, tmp_path: Path) -> None:
+    """Without its local memory. The fake NVML says 2 GiB for each process."""
+    fake = str(amem.folder / "tests" / "fake_nvml")
+    code = "import os; os.environ['AMEM_TEST_NVML_PIDS'] = str(os.getpid())\n" + JOB
+    job = Job(amem, tmp_path / "machine", code, AMEM_ATTRIBUTION="1", LD_LIBRARY_PATH=f"{fake}:{amem.folder / 'sim'}")
+    try:
+        assert owners(job.found())["CUDA context"] == 2048 - 8
+    finally:
+        job.end()
+
+
+VMM_JOB = (
+    JOB
+    + """
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+PROPERTIES = (ctypes.c_int * 8)(1, 0, 1, 0)  # CUmemAllocationProp: pinned memory of device 0
+handle = ctypes.c_uint64()
+assert driver.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(64 * MIB), PROPERTIES, ctypes.c_uint64(0)) == 0
+"""
+)
+
+
+def test_memory_of_a_library_that_calls_the_driver_s_virtual_memory_management(amem: Amem, tmp_path: Path) -> None:
+    """As XLA's allocator."""
+    job = Job(amem, tmp_path / "machine", VMM_JOB, AMEM_ATTRIBUTION="1")
+    try:
+        assert sorted(owners(job.found()).values()) == [8, 64, 124, 150]
+        job.does("driver.cuMemRelease(handle)")
+        assert sorted(owners(job.found()).values()) == [8, 124, 150]
+    finally:
+        job.end()
+
+
 def test_without_the_setting_libraries_are_not_named(amem: Amem, tmp_path: Path) -> None:
     job = Job(amem, tmp_path / "machine")
     try:
@@ -208,7 +240,7 @@ def test_reply_that_cannot_be_parsed(amem: Amem, reply: str) -> None:
 @pytest.mark.parametrize("command", ["why", "status"])
 def test_reply_with_control_characters_is_none(amem: Amem, command: str) -> None:
     reply = reply_with({"owner": "x\x1b[31mRED\nGPU 1", "bytes": 1})
-    arguments = [amem.folder / "tests" / "cli_status_peer", reply, "\x7f\x1b[31m"]
+    arguments = [str(amem.folder / "tests" / "cli_status_peer"), reply, "\x7f\x1b[31m"]
     child = subprocess.Popen(arguments, env=amem.variables(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "ready\n"

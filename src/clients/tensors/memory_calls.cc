@@ -40,6 +40,8 @@ enum Function {
   // Of the driver.
   kLookUp = kOfBoth,
   kLookUp2,
+  kCreate,
+  kRelease,
   kDriverFunctions
 };
 constexpr std::array<const char*, kRuntimeFunctions> kRuntimeNames{"cudaMalloc",
@@ -54,11 +56,13 @@ constexpr std::array<const char*, kRuntimeFunctions> kRuntimeNames{"cudaMalloc",
 /// The symbols, and the names for which cuGetProcAddress() returns them.
 constexpr std::array<const char*, kDriverFunctions> kDriverSymbols{
     "cuMemAlloc_v2",       "cuMemFree_v2",          "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2",
-    "cuIpcCloseMemHandle", "cuCtxEnablePeerAccess", "cuGetProcAddress",  "cuGetProcAddress_v2"};
+    "cuIpcCloseMemHandle", "cuCtxEnablePeerAccess", "cuGetProcAddress",  "cuGetProcAddress_v2",
+    "cuMemCreate",         "cuMemRelease"};
 constexpr std::array<const char*, kDriverFunctions> kDriverNames{
     "cuMemAlloc",         "cuMemFree",           "cuIpcGetMemHandle",
     "cuIpcOpenMemHandle", "cuIpcCloseMemHandle", "cuCtxEnablePeerAccess",
-    "cuGetProcAddress",   "cuGetProcAddress"};
+    "cuGetProcAddress",   "cuGetProcAddress",    "cuMemCreate",
+    "cuMemRelease"};
 
 constexpr size_t kMaxRuntimes = 4;
 constinit RealFunctions<kRuntimeFunctions, kMaxRuntimes> g_runtime(kRuntimeNames);
@@ -94,6 +98,11 @@ int recorded(int result, const DeviceAddress* address, size_t size_bytes, const 
   return result;
 }
 
+void note_context(int made) {
+  VirtualMemory* const memory = made == kSuccess ? active<VirtualMemory>() : nullptr;
+  if (memory != nullptr) untagged_memory().note_context(memory->driver());
+}
+
 /// cudaIpcMemHandle_t and CUipcMemHandle, which are passed by value.
 struct IpcMemHandle {
   IpcHandleBytes bytes;
@@ -125,6 +134,7 @@ struct Calls {
     const std::optional<Region> region =
         can_have_tag ? tagged_region(is_pytorch ? current_region_of_pytorch : current_region)
                      : std::nullopt;
+    if (g_records_untagged) note_context(make_context());
     if (!region)
       return recorded(real(kWhich, address, size_bytes), address, size_bytes,
                       __builtin_return_address(0));
@@ -243,10 +253,28 @@ int look_up(const char* name, void** function, More... more) {
   return result;
 }
 
+/// Of libraries whose memory amem does not manage, such as XLA's.
+int create(DriverHandle* handle, size_t size_bytes, const AllocationProperties* properties,
+           unsigned long long flags) {
+  if (g_records_untagged) note_context(kSuccess);
+  const int result = g_driver.call(kCreate, handle, size_bytes, properties, flags);
+  if (g_records_untagged && result == kSuccess && properties->location.type == kLocationDevice &&
+      active<SharedHandles>() != nullptr)
+    untagged_memory().add(*handle, size_bytes, properties->location.id,
+                          __builtin_return_address(0));
+  return result;
+}
+
+int release(DriverHandle handle) {
+  if (g_records_untagged && built<SharedHandles>() != nullptr) untagged_memory().remove(handle);
+  return g_driver.call(kRelease, handle);
+}
+
 constexpr auto kDriverEntries = []<size_t kWhich, size_t>() {
-  return std::get<kWhich>(std::tuple_cat(
-      Calls<false>::kEntries,
-      std::make_tuple(look_up<kLookUp, int, uint64_t>, look_up<kLookUp2, int, uint64_t, int*>)));
+  return std::get<kWhich>(
+      std::tuple_cat(Calls<false>::kEntries,
+                     std::make_tuple(look_up<kLookUp, int, uint64_t>,
+                                     look_up<kLookUp2, int, uint64_t, int*>, create, release)));
 };
 constinit NamedFunctions g_driver_functions{kDriverSymbols, entry_of<g_driver, kDriverEntries>};
 

@@ -2,11 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/untagged/untagged_memory.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
 
 #include "clients/untagged/python_stack.h"
+#include "driver/current_device.h"
+#include "driver/local_memory.h"
+#include "driver/nvml.h"
 #include "interpose/image.h"
 
 namespace amem {
@@ -87,6 +93,25 @@ std::map<std::pair<int, std::string>, UntaggedMemory::Sum> UntaggedMemory::by_li
     sum.largest_at = library + place + (site.largest_at.empty() ? "" : ": " + site.largest_at);
   }
   return sums;
+}
+
+void UntaggedMemory::note_context(const Driver& driver) {
+  const Result<int> device = current_device(driver);
+  if (!device.ok()) return;
+  {
+    MutexLock lock(mutex_);
+    if (!contexts_.try_emplace(device.value()).second) return;
+  }
+  size_t bytes = 0;
+  for (const MemoryHolder& holder : ask_nvml(gpu_uuid(driver, device.value())).holders)
+    if (holder.pid == getpid()) bytes = holder.size_bytes.value_or(0);
+  MutexLock lock(mutex_);
+  contexts_[device.value()] = bytes - std::min(bytes, local_memory_bytes(driver, device.value()));
+}
+
+std::map<int, size_t> UntaggedMemory::contexts() {
+  MutexLock lock(mutex_);
+  return contexts_;
 }
 
 UntaggedMemory& untagged_memory() {
