@@ -52,10 +52,3 @@ def empty_cache() -> bool:
     if before > 0:
         torch_pools.empty_cache(torch_with_cuda())
     return sum(reserved_bytes().values()) < before
-
-
-def expandable_bytes() -> int:
-    """Bytes in expandable segments of PyTorch."""
-    torch = torch_with_cuda()
-    segments = [] if torch is None else torch_pools.segments(torch)
-    return sum(segment["total_size"] for segment in segments if segment.get("is_expandable"))

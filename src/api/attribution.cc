@@ -127,7 +127,7 @@ void add_libraries(std::map<int, Owners>& all) {
     Owner& owner = all[key.first][key.second];
     owner.bytes = sum.bytes;
     owner.remedy = is_pytorch ? "with amem.region(TAG) around what allocates it, or amem run "
-                                "--tensors TAG; torch.cuda.empty_cache() for what is free of it"
+                                "--tensors TAG; torch.cuda.empty_cache() returns its free segments"
                               : "amem run --tensors TAG gives it a tag, which a pause releases";
     if (current_region_of_pytorch()) owner.remedy.clear();  // the program has left it out
     owner.json = ", \"allocations\": " + std::to_string(sum.count) +
@@ -140,9 +140,9 @@ void add_driver(const DeviceMemory& memory, Owners& owners) {
   owners["stacks of kernels (local memory)"] = {
       memory.local_bytes, owners.empty() ? "" : "amem.pause() of all tags returns it"};
   owners["memory pools (cudaMallocAsync)"] = {memory.pool_bytes,
-                                              "cudaMemPoolTrimTo() returns what is free of it"};
+                                              "cudaMemPoolTrimTo() returns its free part"};
   owners["memory nodes of CUDA graphs"] = {memory.graph_bytes,
-                                           "cudaDeviceGraphMemTrim() returns what is free of it"};
+                                           "cudaDeviceGraphMemTrim() returns its free part"};
 }
 
 std::string json_of(const Owners& owners) {

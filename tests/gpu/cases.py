@@ -161,6 +161,7 @@ def _regions(build: Path) -> list[Case]:
         command = [sys.executable, str(HERE / f"torch_{script}.py"), *options]
         return Case(f"tensors.{name}", command, timeout_s, gpus, {**path, **more})
 
+    lacks_jax = "" if importlib.util.find_spec("jax") else "jax is not installed"
     return [
         case("regions", "regions"),
         case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
@@ -174,6 +175,7 @@ def _regions(build: Path) -> list[Case]:
         case("models", "models"),
         case("cycles", "cycles", "--cycles", "500", timeout_s=120),
         case("disks", "disks"),
+        Case("tensors.jax", [sys.executable, str(HERE / "jax_arrays.py")], 400, 1, path, lacks=lacks_jax),
         case("owners_two_gpus", "owners", "second_gpu", gpus=2),
         case("two_gpus", "two_gpus", gpus=2),
     ]

@@ -11,7 +11,7 @@ from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Optional
 
 import amem_flags
 
-from .. import regions, torch_cache
+from .. import regions
 from ..calls import Int, call, encoded
 from ..errors import AmemError
 from ..library import require_library, why_off
@@ -31,16 +31,6 @@ _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
 def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
     """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
     return [tag] if tag else [name for name in known if name not in amem_flags.RESERVED_TAGS]
-
-
-def _refuse_expandable_segments() -> None:
-    """PyTorch maps them itself, past cudaMalloc. Regions have none, but nothing prevents them in TMS_INIT_ENABLE's."""
-    size = torch_cache.expandable_bytes()
-    if size > 0:
-        raise AmemError(
-            f"{size >> 20} MiB of PyTorch's memory are in expandable segments, which TMS_INIT_ENABLE does not cover: remove "
-            "expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF"
-        )
 
 
 def _check_backend(cpu: bool, backend: Optional[str]) -> None:
@@ -177,8 +167,6 @@ class TorchMemorySaver:
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
         self._ensure_initialized()
-        if is_on("TMS_INIT_ENABLE") and tag in (None, DEFAULT_TAG):
-            _refuse_expandable_segments()
         known = status().get("tags", {})
         tags = _tags(tag, known)
         if tags:

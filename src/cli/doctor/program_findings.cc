@@ -27,7 +27,7 @@ constexpr int kProbeTimeoutMs = 120000;
 // Imports what a job imports, without a communicator and without a CUDA context.
 constexpr char kProbe[] = R"(
 import ctypes, importlib.util, json, sys
-seen = {'python': sys.version.split()[0], 'nccl': [], 'jax': importlib.util.find_spec('jax') is not None,
+seen = {'python': sys.version.split()[0], 'nccl': [],
         'saver': 'amem.torch_memory_saver' in sys.modules}
 try:
     import torch
@@ -85,10 +85,6 @@ void add_python(Findings& findings, const std::string& python) {
          fmt::format("{} under amem {}", python,
                      outcome.failure.empty() ? "printed no result" : outcome.failure)});
   findings.push_back({ok, "Python", text_of(seen, "python") + ", " + python});
-  if (seen.value("jax", false))
-    findings.push_back({note, "JAX",
-                        "its arrays have no tag, also with amem run --tensors: they stay on the "
-                        "GPU; NCCL's memory is released"});
   if (const std::string tms = value_of(variables, "AMEM_TMS");
       !tms.empty() && flag_of(tms.c_str()).value_or(true) && !seen.value("saver", false))
     findings.push_back({note, "AMEM_TMS",

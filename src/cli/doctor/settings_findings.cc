@@ -72,19 +72,6 @@ void add_preloads(Findings& findings, const Variables& variables) {
   }
 }
 
-/// Settings with which a pause through torch_memory_saver, or of AMEM_TENSORS, releases less than
-/// it seems.
-void add_pytorch(Findings& findings, const Variables& variables) {
-  const bool has_tag = !value_of(variables, "AMEM_TENSORS").empty() ||
-                       flag_of(value_of(variables, "TMS_INIT_ENABLE").c_str()).value_or(false);
-  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
-    if (has_tag && value_of(variables, name).find("expandable_segments:True") != std::string::npos)
-      findings.push_back({note, name,
-                          "has expandable_segments:True: this memory of PyTorch has no tag, so "
-                          "that it stays on the GPU, or torch_memory_saver's pause() is refused; "
-                          "remove it"});
-}
-
 }  // namespace
 
 Findings settings_findings() {
@@ -124,7 +111,6 @@ Findings settings_findings() {
                         on + ": NCCL copies on threads of its own, which amem cannot wait for; "
                              "unset it"});
   add_preloads(findings, variables);
-  add_pytorch(findings, variables);
   return findings;
 }
 

@@ -9,7 +9,8 @@
 #include <cstring>
 
 #include "base/environment.h"
-#include "clients/symmetric/library_calls.h"
+#include "clients/driver_entries/library_calls.h"
+#include "clients/symmetric/symmetric_memory.h"
 
 namespace amem {
 namespace {

@@ -5,7 +5,9 @@
 #include <array>
 #include <utility>
 
-#include "clients/symmetric/library_calls.h"
+#include "clients/driver_entries/library_calls.h"
+#include "clients/symmetric/symmetric_memory.h"
+#include "clients/tensors/memory_calls.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
 #include "interpose/slots.h"
@@ -26,9 +28,13 @@ DriverResult granularity(VirtualMemory& memory, size_t* bytes,
 
 DriverResult create(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,
                     const AllocationProperties* properties, unsigned long long flags) {
-  return std::exchange(t_symmetric_expected, false)
-             ? create_symmetric(memory, handle, size_bytes, properties, flags)
-             : memory.driver().cuMemCreate(handle, size_bytes, properties, flags);
+  if (std::exchange(t_symmetric_expected, false))
+    return create_symmetric(memory, handle, size_bytes, properties, flags);
+  // Else for an expandable segment of its allocator.
+  if (const auto region = tagged_region(current_region_of_pytorch))
+    return memory.create(handle, size_bytes, properties, flags,
+                         {.tag = region->tag, .kind = region->kind});
+  return memory.driver().cuMemCreate(handle, size_bytes, properties, flags);
 }
 
 const DriverCall kOwnCalls[] = {

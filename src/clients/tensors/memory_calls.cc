@@ -13,6 +13,7 @@
 #include "base/environment.h"
 #include "base/last_error.h"
 #include "clients/tensors/tensor_client.h"
+#include "clients/tensors/virtual_memory_calls.h"
 #include "clients/untagged/untagged_memory.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
@@ -40,8 +41,6 @@ enum Function {
   // Of the driver.
   kLookUp = kOfBoth,
   kLookUp2,
-  kCreate,
-  kRelease,
   kDriverFunctions
 };
 constexpr std::array<const char*, kRuntimeFunctions> kRuntimeNames{"cudaMalloc",
@@ -56,13 +55,11 @@ constexpr std::array<const char*, kRuntimeFunctions> kRuntimeNames{"cudaMalloc",
 /// The symbols, and the names for which cuGetProcAddress() returns them.
 constexpr std::array<const char*, kDriverFunctions> kDriverSymbols{
     "cuMemAlloc_v2",       "cuMemFree_v2",          "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2",
-    "cuIpcCloseMemHandle", "cuCtxEnablePeerAccess", "cuGetProcAddress",  "cuGetProcAddress_v2",
-    "cuMemCreate",         "cuMemRelease"};
+    "cuIpcCloseMemHandle", "cuCtxEnablePeerAccess", "cuGetProcAddress",  "cuGetProcAddress_v2"};
 constexpr std::array<const char*, kDriverFunctions> kDriverNames{
     "cuMemAlloc",         "cuMemFree",           "cuIpcGetMemHandle",
     "cuIpcOpenMemHandle", "cuIpcCloseMemHandle", "cuCtxEnablePeerAccess",
-    "cuGetProcAddress",   "cuGetProcAddress",    "cuMemCreate",
-    "cuMemRelease"};
+    "cuGetProcAddress",   "cuGetProcAddress"};
 
 constexpr size_t kMaxRuntimes = 4;
 constinit RealFunctions<kRuntimeFunctions, kMaxRuntimes> g_runtime(kRuntimeNames);
@@ -253,28 +250,10 @@ int look_up(const char* name, void** function, More... more) {
   return result;
 }
 
-/// Of libraries whose memory amem does not manage, such as XLA's.
-int create(DriverHandle* handle, size_t size_bytes, const AllocationProperties* properties,
-           unsigned long long flags) {
-  if (g_records_untagged) note_context(kSuccess);
-  const int result = g_driver.call(kCreate, handle, size_bytes, properties, flags);
-  if (g_records_untagged && result == kSuccess && properties->location.type == kLocationDevice &&
-      active<SharedHandles>() != nullptr)
-    untagged_memory().add(*handle, size_bytes, properties->location.id,
-                          __builtin_return_address(0));
-  return result;
-}
-
-int release(DriverHandle handle) {
-  if (g_records_untagged && built<SharedHandles>() != nullptr) untagged_memory().remove(handle);
-  return g_driver.call(kRelease, handle);
-}
-
 constexpr auto kDriverEntries = []<size_t kWhich, size_t>() {
-  return std::get<kWhich>(
-      std::tuple_cat(Calls<false>::kEntries,
-                     std::make_tuple(look_up<kLookUp, int, uint64_t>,
-                                     look_up<kLookUp2, int, uint64_t, int*>, create, release)));
+  return std::get<kWhich>(std::tuple_cat(
+      Calls<false>::kEntries,
+      std::make_tuple(look_up<kLookUp, int, uint64_t>, look_up<kLookUp2, int, uint64_t, int*>)));
 };
 constinit NamedFunctions g_driver_functions{kDriverSymbols, entry_of<g_driver, kDriverEntries>};
 
@@ -284,6 +263,7 @@ void replace(const char* name, void** function) {
   for (size_t which = 0; which < kDriverFunctions; ++which)
     if (strcmp(name, kDriverNames[which]) == 0 && found == g_driver.address(which))
       *function = const_cast<void*>(entry_of<g_driver, kDriverEntries>(which, 0));
+  if (g_tags_driver_memory) *function = virtual_memory_entry(name, *function);
 }
 
 }  // namespace
@@ -293,7 +273,9 @@ void catch_runtime_calls() { intercept_names(g_runtime_functions); }
 void catch_memory_calls() {
   g_tags_driver_memory = *variable_now("AMEM_TENSORS") != '\0';
   g_records_untagged = flag_of(variable_now("AMEM_ATTRIBUTION")).value_or(false);
-  if (g_tags_driver_memory || g_records_untagged) intercept_names(g_driver_functions);
+  if (!g_tags_driver_memory && !g_records_untagged) return;
+  intercept_names(g_driver_functions);
+  catch_virtual_memory_calls(g_tags_driver_memory, g_records_untagged);
 }
 
 std::optional<Region> tagged_region(std::optional<Region> (*find)()) {

@@ -20,10 +20,10 @@ namespace amem {
 /// Must be called before start_interposition().
 void catch_runtime_calls();
 
-/// With AMEM_TENSORS: intercepts cuMemAlloc() and cuMemFree() of the driver, and cuIpc..., which
-/// then treat regions as cudaMalloc() does. This includes cudaMalloc() of a program or library that
-/// contains the CUDA runtime, because that runtime looks up the driver's functions with dlsym(3)
-/// and cuGetProcAddress().
+/// With AMEM_TENSORS: intercepts cuMemAlloc() and cuMemFree() of the driver, cuIpc..., and
+/// cuMemCreate() (virtual_memory_calls.h), which then treat regions as cudaMalloc() does. This
+/// includes cudaMalloc() of a program or library that contains the CUDA runtime, because that
+/// runtime looks up the driver's functions with dlsym(3) and cuGetProcAddress().
 ///
 /// Without AMEM_TENSORS they allocate no memory with a tag: a region is for the memory of the
 /// calling library, and not for memory that CUDA's libraries, such as cuBLAS, allocate for

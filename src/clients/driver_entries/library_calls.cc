@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/symmetric/library_calls.h"
+#include "clients/driver_entries/library_calls.h"
 
 #include <cstring>
 #include <string>
@@ -24,11 +24,6 @@ const std::array<DriverCall, 10> kSharedLibraryCalls{{
     AMEM_SHARED_CALL(cuMulticastBindMem, VirtualMemory::bind),
     AMEM_SHARED_CALL(cuMulticastUnbind, VirtualMemory::unbind),
 }};
-
-DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,
-                              const AllocationProperties* properties, unsigned long long flags) {
-  return memory.create(handle, size_bytes, properties, flags, {.tag = kSymmetricTag});
-}
 
 void* library_entry(std::span<const DriverCall> own, const char* name, void* function) {
   for (const auto calls : {own, std::span<const DriverCall>(kSharedLibraryCalls)}) {

@@ -9,15 +9,11 @@
 
 namespace amem {
 
-// The entries that replace the driver's functions in libraries with symmetric memory of their own:
-// PyTorch and NVSHMEM.
+// The entries that replace the driver's functions in libraries with memory of their own: PyTorch
+// and NVSHMEM, whose symmetric memory it is, and with AMEM_TENSORS all libraries but NCCL.
 
 /// The calls that are the same for all libraries.
 extern const std::array<DriverCall, 10> kSharedLibraryCalls;
-
-/// cuMemCreate: device memory has the tag `symmetric`.
-DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,
-                              const AllocationProperties* properties, unsigned long long flags);
 
 /// The entry for the name among `own` and the shared calls, if `function` is the driver's own; else
 /// `function`.

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""A library with an allocator over the driver's virtual memory management, as XLA's and vLLM's, under amem run --tensors."""
+
+from collections.abc import Callable
+
+import pytest
+
+from conftest import Actor
+
+# Found with dlsym(3), or with cuGetProcAddress().
+PROGRAM = """
+import ctypes
+import amem
+from runtime_user import MIB, fill, read, runtime, user
+driver = ctypes.CDLL("libcuda.so.1")
+Word, Handle = ctypes.c_uint64, ctypes.c_uint64
+class Properties(ctypes.Structure):  # CUmemAllocationProp: pinned memory of device 0
+    _fields_ = [(name, ctypes.c_int) for name in ("type", "handles", "location", "device")] + [("more", Word * 2)]
+class Access(ctypes.Structure):  # CUmemAccessDesc
+    _fields_ = [(name, ctypes.c_int) for name in ("location", "device", "flags")]
+def by_name(name):
+    if LOOKS_UP:
+        address = ctypes.c_void_p()
+        assert driver.cuGetProcAddress(name.encode(), ctypes.byref(address), 12000, Word(0)) == 0
+        return ctypes.CFUNCTYPE(ctypes.c_int)(address.value)
+    return getattr(driver, name)
+def call(name, *arguments):
+    function = by_name(name)
+    function.argtypes = None
+    return function(*arguments)
+def create(size=4 * MIB):
+    handle = Handle()
+    properties = Properties(1, 0, 1, 0)
+    assert call("cuMemCreate", ctypes.byref(handle), Word(size), ctypes.byref(properties), Word(0)) == 0
+    return handle
+def map_at(address, handle, size=4 * MIB):
+    access = Access(1, 0, 3)
+    return call("cuMemMap", address, Word(size), Word(0), handle, Word(0)) or call("cuMemSetAccess", address, Word(size), ctypes.byref(access), Word(1))
+user.user_free(user.user_malloc(MIB))  # a context
+address = Word()
+assert call("cuMemAddressReserve", ctypes.byref(address), Word(4 * MIB), Word(0), Word(0), Word(0)) == 0
+handle = create()
+assert map_at(address, handle) == 0
+fill(address.value, 7)
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["dlsym", "cuGetProcAddress"])
+def program(actor: Callable[..., Actor], request: pytest.FixtureRequest) -> Actor:
+    return actor(f"LOOKS_UP = {request.param}\n" + PROGRAM, AMEM_TENSORS="job")
+
+
+def test_memory_leaves_and_comes_back(program: Actor) -> None:
+    for _ in range(2):
+        assert program.ask("amem.pause('job').released_bytes // MIB") == "4"
+        assert program.ask("read(address.value)") == "1"  # cudaErrorInvalidValue
+        assert program.ask("amem.resume('job').resident_bytes // MIB") == "4"
+        assert program.ask("read(address.value)") == "{7}"
+
+
+def test_library_frees_and_allocates_while_paused(program: Actor) -> None:
+    """As vLLM's sleep mode, whose allocator unmaps at sleep."""
+    assert program.ask("amem.pause('job').released_bytes // MIB") == "4"
+    assert program.ask("call('cuMemUnmap', address, Word(4 * MIB)), call('cuMemRelease', handle)") == "(0, 0)"
+    program.ask("globals().update(other=create())")
+    assert program.ask("map_at(address, other), fill(address.value, 8)") == "(0, None)"
+    assert program.ask("amem.resume('job').resident_bytes // MIB, read(address.value)") == "(4, {8})"
+    assert program.ask("amem.pause('job').released_bytes // MIB") == "4"
+    assert program.ask("amem.resume('job').resident_bytes // MIB, read(address.value)") == "(4, {8})"
+
+
+def test_without_a_tag_it_is_the_drivers(actor: Callable[..., Actor]) -> None:
+    program = actor("LOOKS_UP = False\n" + PROGRAM + "\nwith amem.disable():\n    other = create()\n", AMEM_TENSORS="job")
+    assert program.ask("handle.value >> 48 == other.value >> 48") == "False"
+    assert program.ask("amem.pause('job').released_bytes // MIB") == "4"

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/tensors/virtual_memory_calls.h"
+
+#include <algorithm>
+#include <array>
+
+#include "clients/driver_entries/library_calls.h"
+#include "clients/tensors/memory_calls.h"
+#include "clients/untagged/untagged_memory.h"
+#include "interpose/interposer.h"
+
+namespace amem {
+namespace {
+
+constinit bool g_tags = false, g_records = false;
+constinit std::atomic<uintptr_t> g_real_create{0};
+
+DriverResult create(DriverHandle* handle, size_t size_bytes, const AllocationProperties* properties,
+                    unsigned long long flags) {
+  const auto real = reinterpret_cast<decltype(&create)>(g_real_create.load());
+  VirtualMemory* const memory = active<VirtualMemory>();
+  if (memory == nullptr) return real(handle, size_bytes, properties, flags);
+  if (g_records) untagged_memory().note_context(memory->driver());
+  if (const auto region = g_tags ? tagged_region(current_region) : std::nullopt)
+    return memory->create(handle, size_bytes, properties, flags,
+                          {.tag = region->tag, .kind = region->kind});
+  const DriverResult result = real(handle, size_bytes, properties, flags);
+  if (g_records && result == driver_result::kSuccess &&
+      properties->location.type == kLocationDevice)
+    untagged_memory().add(*handle, size_bytes, properties->location.id,
+                          __builtin_return_address(0));
+  return result;
+}
+
+DriverResult release(VirtualMemory& memory, DriverHandle handle) {
+  if (g_records) untagged_memory().remove(handle);
+  return memory.release(handle);
+}
+
+const DriverCall kOwnCalls[] = {
+    {"cuMemCreate", "cuMemCreate", reinterpret_cast<const void*>(&create), &g_real_create},
+    AMEM_DRIVER_CALL(cuMemRelease, cuMemRelease, &release),
+    AMEM_DRIVER_CALL(cuMulticastBindAddr, cuMulticastBindAddr, &VirtualMemory::bind_address)};
+
+// The symbols, which are also the names; those of kOwnCalls[0] and [1] first.
+constexpr std::array kNames{"cuMemCreate",
+                            "cuMemRelease",
+                            "cuMemMap",
+                            "cuMemUnmap",
+                            "cuMemSetAccess",
+                            "cuMemExportToShareableHandle",
+                            "cuMemImportFromShareableHandle",
+                            "cuMemRetainAllocationHandle",
+                            "cuMemGetAllocationPropertiesFromHandle",
+                            "cuMulticastBindMem",
+                            "cuMulticastBindAddr",
+                            "cuMulticastUnbind"};
+
+const void* entry_of(size_t which, uintptr_t function, const Image*) {
+  if (function == 0) function = first_definition(kNames[which]);
+  void* const found = reinterpret_cast<void*>(function);
+  void* const entry = library_entry(kOwnCalls, kNames[which], found);
+  return entry != found ? entry : nullptr;
+}
+
+constinit NamedFunctions g_functions{kNames, entry_of};
+
+}  // namespace
+
+void catch_virtual_memory_calls(bool tags, bool records) {
+  g_tags = tags;
+  g_records = records;
+  if (!tags) g_functions.names = g_functions.names.first(2);
+  intercept_names(g_functions);
+}
+
+void* virtual_memory_entry(const char* name, void* function) {
+  return library_entry(kOwnCalls, name, function);
+}
+
+}  // namespace amem
