@@ -70,6 +70,33 @@ def test_library_frees_and_allocates_while_paused(program: Actor) -> None:
     assert program.ask("amem.resume('job').resident_bytes // MIB, read(address.value)") == "(4, {8})"
 
 
+def test_handle_that_is_released_while_its_memory_is_mapped(program: Actor) -> None:
+    assert program.ask("call('cuMemRelease', handle)") == "0"
+    for _ in range(2):
+        assert program.ask("amem.pause('job').released_bytes // MIB") == "4"
+        assert program.ask("amem.resume('job').resident_bytes // MIB, read(address.value)") == "(4, {7})"
+    assert program.ask("call('cuMemUnmap', address, Word(4 * MIB)), amem.stats()['total']['objects']") == "(0, 0)"
+
+
+def test_range_of_several_handles(actor: Callable[..., Actor]) -> None:
+    """As expandable segments: one call gives access to all, one unmaps all."""
+    several = """
+big, handles = Word(), [create() for _ in range(4)]
+assert call("cuMemAddressReserve", ctypes.byref(big), Word(16 * MIB), Word(0), Word(0), Word(0)) == 0
+for i, each in enumerate(handles):
+    assert call("cuMemMap", Word(big.value + i * 4 * MIB), Word(4 * MIB), Word(0), each, Word(0)) == 0
+access = Access(1, 0, 3)
+assert call("cuMemSetAccess", big, Word(16 * MIB), ctypes.byref(access), Word(1)) == 0
+fill(big.value, 9, 16 * MIB)
+"""
+    program = actor("LOOKS_UP = False\n" + PROGRAM + several, AMEM_TENSORS="job")
+    assert program.ask("amem.pause('job').released_bytes // MIB") == "20"
+    assert program.ask("amem.resume('job').resident_bytes // MIB, read(big.value, 16 * MIB)") == "(20, {9})"
+    assert program.ask("amem.pause('job').released_bytes // MIB") == "20"
+    assert program.ask("call('cuMemUnmap', big, Word(16 * MIB)), [call('cuMemRelease', each) for each in handles]") == "(0, [0, 0, 0, 0])"
+    assert program.ask("amem.resume('job').resident_bytes // MIB, read(address.value)") == "(4, {7})"
+
+
 def test_without_a_tag_it_is_the_drivers(actor: Callable[..., Actor]) -> None:
     program = actor("LOOKS_UP = False\n" + PROGRAM + "\nwith amem.disable():\n    other = create()\n", AMEM_TENSORS="job")
     assert program.ask("handle.value >> 48 == other.value >> 48") == "False"
