@@ -101,12 +101,23 @@ std::string size_line(const Json& bytes, const std::string& text) {
   return fmt::format("{:>13}  {}\n", human_bytes(bytes.get<double>()), text);
 }
 
-/// What has no owner.
-std::string rest_line(const Json& bytes, bool names_libraries, const char* more = "") {
+bool names_context(const Json& process) {
+  const Json& owners = process.at("owners");
+  return std::any_of(owners.begin(), owners.end(),
+                     [](const Json& owner) { return owner.at("owner") == "CUDA context"; });
+}
+
+/// What has no owner in these processes.
+std::string rest_line(const Json& bytes, const std::vector<Json>& processes,
+                      const char* more = "") {
+  const bool has_contexts = std::all_of(processes.begin(), processes.end(), names_context);
+  const bool has_libraries =
+      std::all_of(processes.begin(), processes.end(),
+                  [](const Json& process) { return process.at("names_libraries") == true; });
   return size_line(
-      bytes,
-      fmt::format("not attributed: CUDA contexts, kernels, rounding to pages{}{}",
-                  names_libraries ? "" : ", libraries (AMEM_ATTRIBUTION=1 names them)", more));
+      bytes, fmt::format("not attributed: {}kernels, rounding to pages{}{}",
+                         has_contexts ? "" : "CUDA contexts, ",
+                         has_libraries ? "" : ", libraries (AMEM_ATTRIBUTION=1 names them)", more));
 }
 
 std::string text_of_process(const Json& process) {
@@ -131,7 +142,7 @@ std::string text_of_process(const Json& process) {
     text +=
         fmt::format("{:15}the GPU is busy: stacks of kernels and memory pools are missing\n", "");
   if (process.contains("not_attributed_bytes"))
-    text += rest_line(process.at("not_attributed_bytes"), process.at("names_libraries") == true);
+    text += rest_line(process.at("not_attributed_bytes"), {process});
   return text;
 }
 
@@ -143,17 +154,16 @@ std::string text_of_gpu(const Json& gpu) {
           ? fmt::format(": {} of {} in use", human_bytes(gpu.at("used_bytes").get<double>()),
                         human_bytes(gpu.value("total_bytes", 0.0)))
           : "");
-  bool has_rest = gpu.value("not_attributed_bytes", size_t{0}) > 0, names_libraries = true;
+  bool has_rest = gpu.value("not_attributed_bytes", size_t{0}) > 0;
   for (const Json& process : gpu.at("processes")) {
     text += text_of_process(process);
     has_rest = has_rest || !process.contains("not_attributed_bytes");
-    names_libraries = names_libraries && process.at("names_libraries") == true;
   }
   for (const Json& other : gpu.at("others"))
     text += fmt::format("pid {}: {} of a program without amem or of another user\n",
                         other.at("pid").dump(), human_bytes(other.at("bytes").get<double>()));
   if (has_rest && gpu.contains("not_attributed_bytes"))
-    text += "all processes\n" + rest_line(gpu.at("not_attributed_bytes"), names_libraries,
+    text += "all processes\n" + rest_line(gpu.at("not_attributed_bytes"), gpu.at("processes"),
                                           ", the driver, other programs");
   return text;
 }

@@ -163,6 +163,7 @@ def test_context_is_what_nvml_reports_before_the_first_allocation(amem: Amem, tm
     job = Job(amem, tmp_path / "machine", code, AMEM_ATTRIBUTION="1", LD_LIBRARY_PATH=f"{fake}:{amem.folder / 'sim'}")
     try:
         assert owners(job.found())["CUDA context"] == 2048 - 8
+        assert job.why().stdout.splitlines()[-1].endswith("not attributed: kernels, rounding to pages, the driver, other programs")
     finally:
         job.end()
 

@@ -161,6 +161,9 @@ def _regions(build: Path) -> list[Case]:
         command = [sys.executable, str(HERE / f"torch_{script}.py"), *options]
         return Case(f"tensors.{name}", command, timeout_s, gpus, {**path, **more})
 
+    def of_process(name: str, **more: str) -> Case:
+        return case(name, "saver_init", AMEM_TMS="1", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1", **more)
+
     lacks_jax = "" if importlib.util.find_spec("jax") else "jax is not installed"
     return [
         case("regions", "regions"),
@@ -169,7 +172,8 @@ def _regions(build: Path) -> list[Case]:
         case("owners", "owners"),
         case("rows", "rows", timeout_s=600),
         case("saver", "saver", AMEM_TMS="1"),
-        case("saver_init", "saver_init", AMEM_TMS="1", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1"),
+        of_process("saver_init"),
+        of_process("saver_init_expandable", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
         case("ipc", "ipc"),
         case("access", "access"),
         case("models", "models"),

@@ -53,7 +53,7 @@ def main() -> None:
         saver.pause()
         totals = amem.stats()["tags"]["default"]
         expect(totals["released_bytes"] >= SIZE and totals["resident_bytes"] == 0, f"cycle {cycle}: {totals} after a pause")
-        expect(totals["saved_bytes"] <= SIZE + 32 * MIB, f"cycle {cycle}: free blocks were copied: {totals}")
+        expect(totals["saved_bytes"] <= SIZE + 64 * MIB, f"cycle {cycle}: free blocks were copied: {totals}")
         with saver.disable():
             during = [torch.full((size,), cycle, dtype=torch.uint8, device="cuda") for size in (CACHED, CACHED // 2, 6 * MIB)]
             expect(all(bool((one == cycle).all()) for one in during), f"cycle {cycle}: memory that was allocated in a pause")
