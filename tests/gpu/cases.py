@@ -161,8 +161,9 @@ def _regions(build: Path) -> list[Case]:
         command = [sys.executable, str(HERE / f"torch_{script}.py"), *options]
         return Case(f"tensors.{name}", command, timeout_s, gpus, {**path, **more})
 
-    def of_process(name: str, **more: str) -> Case:
-        return case(name, "saver_init", AMEM_TMS="1", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1", **more)
+    def of_process(name: str, settings: str = "") -> Case:
+        tms = {"AMEM_TMS": "1", "TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1", "PYTORCH_CUDA_ALLOC_CONF": settings}
+        return Case(f"tensors.{name}", [sys.executable, str(HERE / "torch_saver_init.py")], 180, 1, {**path, **tms})
 
     lacks_jax = "" if importlib.util.find_spec("jax") else "jax is not installed"
     return [
@@ -173,7 +174,7 @@ def _regions(build: Path) -> list[Case]:
         case("rows", "rows", timeout_s=600),
         case("saver", "saver", AMEM_TMS="1"),
         of_process("saver_init"),
-        of_process("saver_init_expandable", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
+        of_process("saver_init_expandable", "expandable_segments:True"),
         case("ipc", "ipc"),
         case("access", "access"),
         case("models", "models"),
