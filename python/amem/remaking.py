@@ -6,7 +6,7 @@ import threading
 from typing import Callable, Iterable, List
 
 from .calls import encoded
-from .errors import AmemError, AmemTypeError
+from .errors import AmemError, AmemTypeError, shown
 from .library import state_of
 
 
@@ -52,7 +52,7 @@ def on_resume(tag: str, function: Callable[[], object]) -> OnResume:
     """
     encoded(tag)
     if not callable(function):
-        raise AmemTypeError(f"the function of on_resume({tag!r}) is {function!r}, which cannot be called")
+        raise AmemTypeError(f"the function of on_resume({tag!r}) is {shown(function)}, which cannot be called")
     added = OnResume(tag, function)
     with _mutex:
         _functions.append(added)
@@ -72,11 +72,12 @@ def note_paused(tags: Iterable[str] = ()) -> None:
 
 
 def remake(tags: Iterable[str]) -> None:
-    """After a resume of these tags, or of all. Outside the lock: a function may resume, and take long."""
+    """After a resume of these tags, or of all. Outside the lock: a function may pause and resume, and take long."""
     selected = set(tags)
     while True:
         with _mutex:
             due = [each for each in tuple(_functions) if each._is_due and (not selected or each._tag in selected)]
+            due = [each for each in due if state_of(encoded(each._tag)) == "active"]
             if not due:
                 return
             due[0]._is_due = False

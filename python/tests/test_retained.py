@@ -161,6 +161,19 @@ print(taken())
     assert run(code).splitlines() == ["[]", "[]", "[]", once, "[]", both, "[True]"]
 
 
+def test_function_of_a_tag_that_another_function_has_paused_waits_for_its_resume(run: Callable[..., str]) -> None:
+    code = CALLS + """
+pointer, other = weights(), weights("other")
+amem.on_resume("weights", lambda: (calls.append("pauses"), amem.pause("other")))
+amem.on_resume("other", lambda: calls.append(amem.state("other")))
+pauses_itself = amem.on_resume("weights", lambda: amem.pause("weights"))
+amem.pause(); amem.resume(); print(taken(), amem.state("weights"), amem.state("other"))
+pauses_itself.remove()
+amem.resume("other"); print(taken())
+"""
+    assert run(code).splitlines() == ["['pauses'] paused paused", "['active']"]
+
+
 def test_function_that_fails_is_called_by_the_next_resume(run: Callable[..., str]) -> None:
     code = CALLS + """
 pointer = weights()
