@@ -203,7 +203,10 @@ Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* repor
   const Stopwatch watch(&report->copy_ms);
   AMEM_TRY(wait_for_late_copies(deadline));  // to memory that a resume has left
   Status status = copy_and_release(plan, deadline, report);
-  staging_.clear();
+  {
+    MutexLock lock(mutex_);  // also after a resume: a pause may run beside
+    staging_.clear();
+  }
   if (status.ok()) return status;
   MutexLock lock(registry_.mutex);
   for (Backing* const backing : registry_.find_backings(plan.own)) {

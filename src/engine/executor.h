@@ -136,12 +136,12 @@ class Executor {
   HostPool& pool_;
   BackupDirectory& directory_;
   Copiers copiers_out_, copiers_in_;  // allow: lock themselves
-  /// By device: pinned memory through which this pause copies to files. That of contents in files
-  /// is the block of their pause: they may be restored at the same time.
-  std::map<int, HostBlock> staging_;  // allow: of the pause
   std::atomic<bool> retain_backups_{false};
   std::atomic<size_t> last_kept_bytes_{0};  ///< bytes that the last pause kept on the host
   Mutex mutex_;
+  /// By device: pinned memory through which this pause copies to files. That of contents in files
+  /// is the block of their pause: they may be restored at the same time.
+  std::map<int, HostBlock> staging_ AMEM_GUARDED_BY(mutex_);
   /// Of calls of move_in() that have missed their deadline.
   std::vector<std::shared_ptr<CopyPipeline>> late_ AMEM_GUARDED_BY(mutex_);
 };

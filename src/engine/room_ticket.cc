@@ -137,11 +137,9 @@ void RoomTicket::set_job(const std::string& job, const std::set<std::string>& gp
       snprintf(entry_.gpus[number++], sizeof entry_.gpus[0], "%s", gpu.c_str());
 }
 
-Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpus,
-                        Deadline deadline) {
+Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpus) {
   MutexLock lock(mutex_);
-  if (!left_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return !joined_; }))
-    return timeout_error("another resume of this process waits for GPU memory");
+  if (joined_) return misuse_error("another resume of this process waits for GPU memory");
   AMEM_TRY(open_file());
   set_job(job, gpus);
   entry_.joined_ns = now_ns();
@@ -168,7 +166,6 @@ void RoomTicket::leave(bool resumed, Deadline deadline) {
   entry_.counts_until_ns = now_ns() + int64_t{deadline.left_ms()} * 1'000'000;
   (void)write();
   joined_ = false;
-  left_.notify_all();
 }
 
 bool RoomTicket::is_awaited(const std::set<std::string>& gpus) {

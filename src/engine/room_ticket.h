@@ -57,8 +57,8 @@ class RoomTicket {
   RoomTicket(const RoomTicket&) = delete;
 
   /// Joins the queue for memory of these GPUs, by UUID. `job` is equal in all processes of a job.
-  /// Waits while another resume of this process is in the queue. Errors: timeout; os.
-  Status join(const std::string& job, const std::set<std::string>& gpus, Deadline deadline);
+  /// Errors: misuse, if another resume of this process is in the queue; os.
+  Status join(const std::string& job, const std::set<std::string>& gpus);
   /// True if no other process comes first. Extends the place. Errors: os.
   Result<bool> is_first();
   /// Leaves the queue. If the resume has succeeded, the place counts until `deadline` for processes
@@ -80,7 +80,6 @@ class RoomTicket {
   void set_job(const std::string& job, const std::set<std::string>& gpus) AMEM_REQUIRES(mutex_);
 
   Mutex mutex_;
-  Condition left_;
   bool joined_ AMEM_GUARDED_BY(mutex_) = false;
   UniqueFd file_ AMEM_GUARDED_BY(mutex_);
   TicketEntry entry_ AMEM_GUARDED_BY(mutex_);

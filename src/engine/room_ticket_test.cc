@@ -133,8 +133,8 @@ class RoomTicketTest : public testing::Test {
 
 TEST_F(RoomTicketTest, SecondIsFirstWhenTheFirstHasLeft) {
   RoomTicket one, other;
-  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
-  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(one.join("a", {"GPU-0"}).ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(one));
   EXPECT_FALSE(is_first(other));
   one.leave(false, patience());
@@ -145,7 +145,7 @@ TEST_F(RoomTicketTest, SecondIsFirstWhenTheFirstHasLeft) {
 TEST_F(RoomTicketTest, MemoryOfItsGpusIsAwaitedWhileItWaits) {
   RoomTicket other, own;
   EXPECT_FALSE(own.is_awaited({"0"}));
-  ASSERT_TRUE(other.join("b", {"0", "1"}, patience()).ok());
+  ASSERT_TRUE(other.join("b", {"0", "1"}).ok());
   EXPECT_TRUE(own.is_awaited({"1", "2"}));
   EXPECT_FALSE(own.is_awaited({"2"}));
   EXPECT_TRUE(other.is_awaited({"0"}));
@@ -156,9 +156,9 @@ TEST_F(RoomTicketTest, MemoryOfItsGpusIsAwaitedWhileItWaits) {
 TEST_F(RoomTicketTest, PlaceForTheJobEndsWithTheNextPause) {
   RoomTicket one, of_job, other;
   of_job.note(false, "a", {"GPU-1"});
-  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(one.join("a", {"GPU-0"}).ok());
   one.leave(true, patience());
-  ASSERT_TRUE(other.join("b", {"GPU-0", "GPU-1"}, patience()).ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0", "GPU-1"}).ok());
   EXPECT_FALSE(is_first(other));
   one.note(false, "a", {"GPU-0"});
   EXPECT_TRUE(is_first(other));
@@ -168,52 +168,51 @@ TEST_F(RoomTicketTest, PlaceForTheJobEndsWithTheNextPause) {
 TEST_F(RoomTicketTest, OfAProcessThatHasEndedDoesNotCountAndGivesItsPlaceAway) {
   {
     RoomTicket first;
-    ASSERT_TRUE(first.join("a", {"GPU-0"}, patience()).ok());
+    ASSERT_TRUE(first.join("a", {"GPU-0"}).ok());
   }
   const size_t before = places();
   const pid_t child = fork();
   if (child == 0) {
     static RoomTicket* const ticket = new RoomTicket;
-    _exit(ticket->join("a", {"GPU-0"}, patience()).ok() ? 0 : 1);
+    _exit(ticket->join("a", {"GPU-0"}).ok() ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
   EXPECT_FALSE(is_held(0));
   RoomTicket own, other;
-  ASSERT_TRUE(own.join("b", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(own.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(own));
   EXPECT_TRUE(is_held(0));
   EXPECT_EQ(places(), before);
-  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_held(1));
   EXPECT_FALSE(is_first(other));
 }
 
 // It would count with what the last owner of its place has left.
 TEST_F(RoomTicketTest, ThatCannotBeWrittenHasNoPlace) {
-  EXPECT_EQ(
-      status_of_child([] {
-        const rlimit limit{100, 100};
-        setrlimit(RLIMIT_FSIZE, &limit);
-        RoomTicket ticket;
-        _exit(!ticket.join("a", {"0"}, patience()).ok() && !ticket.exists() && !is_held(0) ? 0 : 1);
-      }),
-      0);
+  EXPECT_EQ(status_of_child([] {
+              const rlimit limit{100, 100};
+              setrlimit(RLIMIT_FSIZE, &limit);
+              RoomTicket ticket;
+              _exit(!ticket.join("a", {"0"}).ok() && !ticket.exists() && !is_held(0) ? 0 : 1);
+            }),
+            0);
 }
 
 // The program has closed all descriptors.
 TEST_F(RoomTicketTest, WhoseFileWasClosedDoesNotCountUntilItJoinsAgain) {
   RoomTicket one, other;
   const UniqueFd next(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(one.join("a", {"GPU-0"}).ok());
   const int number = next.get() + 1;
   ASSERT_EQ(dup2(next.get(), number), number);
   EXPECT_FALSE(one.is_first().ok());
-  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(other));
   one.leave(false, patience());
-  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(one.join("a", {"GPU-0"}).ok());
   EXPECT_FALSE(is_first(one));
   EXPECT_EQ(fcntl(number, F_GETFD), 0) << "it is the program's";
   close(number);
@@ -222,9 +221,9 @@ TEST_F(RoomTicketTest, WhoseFileWasClosedDoesNotCountUntilItJoinsAgain) {
 // As programs that clean /dev/shm between jobs do.
 TEST_F(RoomTicketTest, KeepsItsPlaceWhenTheFileIsRemoved) {
   RoomTicket one, other;
-  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(one.join("a", {"GPU-0"}).ok());
   std::filesystem::remove(path());
-  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(one));
   EXPECT_FALSE(is_first(other));
   one.leave(false, patience());
@@ -236,7 +235,7 @@ TEST_F(RoomTicketTest, LeavesNoPlaceWithAChildOfClone) {
   pid_t child = 0;
   {
     RoomTicket ticket;
-    ASSERT_TRUE(ticket.join("a", {"GPU-0"}, patience()).ok());
+    ASSERT_TRUE(ticket.join("a", {"GPU-0"}).ok());
     child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
     if (child == 0)
       for (;;) pause();
@@ -247,18 +246,15 @@ TEST_F(RoomTicketTest, LeavesNoPlaceWithAChildOfClone) {
   waitpid(child, nullptr, 0);
 }
 
-TEST_F(RoomTicketTest, SecondResumeOfAProcessWaitsForTheFirst) {
+TEST_F(RoomTicketTest, OneResumeOfAProcessIsInTheQueueAtATime) {
   RoomTicket ticket;
-  ASSERT_TRUE(ticket.join("a", {"GPU-0"}, patience()).ok());
-  const Status late = ticket.join("a", {"GPU-0"}, Deadline::after_ms(10));
-  ASSERT_FALSE(late.ok());
-  EXPECT_EQ(late.error().kind, ErrorKind::timeout);
-  std::thread second([&] {
-    EXPECT_TRUE(ticket.join("a", {"GPU-0"}, patience()).ok());
-    ticket.leave(true, patience());
-  });
+  ASSERT_TRUE(ticket.join("a", {"GPU-0"}).ok());
+  const Status second = ticket.join("a", {"GPU-0"});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().kind, ErrorKind::misuse);
   ticket.leave(true, patience());
-  second.join();
+  EXPECT_TRUE(ticket.join("a", {"GPU-0"}).ok());
+  ticket.leave(true, patience());
 }
 
 TEST_F(RoomTicketTest, BelowALimitOfFileSizesIsAnErrorAndNoSignal) {
@@ -266,7 +262,7 @@ TEST_F(RoomTicketTest, BelowALimitOfFileSizesIsAnErrorAndNoSignal) {
               const rlimit limit{100, 100};
               setrlimit(RLIMIT_FSIZE, &limit);
               RoomTicket ticket;
-              const Status joined = ticket.join("a", {"0"}, Deadline::after_ms(1000));
+              const Status joined = ticket.join("a", {"0"});
               _exit(!joined.ok() && joined.error().code == EFBIG ? 0 : 1);
             }),
             0);
@@ -279,7 +275,7 @@ TEST_F(RoomTicketTest, ExistsInAProgramWhoseFirstThreadHasEnded) {
                 const std::string own = "/proc/self/fd/0";
                 while (access(own.c_str(), F_OK) == 0) usleep(1000);  // allow: a thread's end
                 RoomTicket ticket;
-                _exit(ticket.join("a", {"0"}, Deadline::after_ms(1000)).ok() ? 0 : 1);
+                _exit(ticket.join("a", {"0"}).ok() ? 0 : 1);
               }).detach();
               syscall(SYS_exit, 0);
             }),
@@ -290,8 +286,8 @@ TEST_F(RoomTicketTest, TextOfOthersIsIgnored) {
   ASSERT_TRUE(make_user_folder().ok());
   { std::ofstream(path(), std::ios::app) << std::string(10 * sizeof(TicketEntry) + 7, 'x'); }
   RoomTicket own, other;
-  ASSERT_TRUE(own.join("a", {"GPU-0"}, patience()).ok());
-  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(own.join("a", {"GPU-0"}).ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(own));
   EXPECT_FALSE(is_first(other));
   // One that somebody holds too: all its processes, GPUs and times are "xxx".
@@ -307,7 +303,7 @@ TEST_F(RoomTicketTest, LinkInPlaceOfTheFileIsAnErrorAndNotFollowed) {
   const std::filesystem::path target = testing::TempDir() + "room_ticket_target";
   std::filesystem::create_symlink(target, path());
   RoomTicket own;
-  EXPECT_EQ(own.join("a", {"GPU-0"}, patience()).error().code, ELOOP);
+  EXPECT_EQ(own.join("a", {"GPU-0"}).error().code, ELOOP);
   EXPECT_FALSE(own.is_awaited({"GPU-0"}));
   EXPECT_FALSE(std::filesystem::exists(target));
   std::filesystem::remove(path());

@@ -27,14 +27,20 @@ RoomWait::RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<s
                    long wait_ms, const std::atomic<bool>* cancelled)
     : context_(context),
       ticket_(ticket),
+      gpus_(gpus),
       wait_ms_(wait_ms),
       deadline_(Deadline::after_ms(wait_ms)),
       cancelled_(cancelled) {
   if (wait_ms == 0) return;
-  const Status joined = ticket_.join(job_of(context), gpus, deadline_);
-  in_queue_ = joined.ok();
+  join();
   step_point("resume_joined");
-  if (!in_queue_)
+}
+
+void RoomWait::join() {
+  const Status joined = ticket_.join(job_of(context_), gpus_);
+  in_queue_ = joined.ok();
+  is_behind_ = !in_queue_ && joined.error().kind == ErrorKind::misuse;
+  if (!in_queue_ && !is_behind_)
     AMEM_LOG(warn, -1, "the resume waits for GPU memory outside the queue of processes: %s",
              joined.error().message.c_str());
 }
@@ -48,7 +54,8 @@ bool RoomWait::ended() const {
 }
 
 bool RoomWait::is_first() {
-  if (!in_queue_) return true;
+  if (is_behind_) join();
+  if (!in_queue_) return !is_behind_;
   const Result<bool> first = ticket_.is_first();
   return !first.ok() || first.value();
 }
@@ -56,13 +63,12 @@ bool RoomWait::is_first() {
 Status RoomWait::wait_for_turn(const std::function<Status()>& release) {
   constexpr int kIntervalMs = 5;
   lost_turn_ = false;
-  for (bool released = false; !is_first(); released = true) {
-    if (!released) AMEM_TRY(release());
+  while (!is_first()) {
+    AMEM_TRY(release());  // again: another resume can fail meanwhile
     AMEM_TRY(context_.exiting.check());
     if (ended())
       return make_error(ErrorKind::driver, driver_result::kOutOfMemory,
-                        "the resume has waited %ld ms for GPU memory, behind other processes",
-                        wait_ms_);
+                        "the resume has waited %ld ms for GPU memory, behind others", wait_ms_);
     (void)poll(nullptr, 0, kIntervalMs);
   }
   return ok_status();
