@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional
 
 from amem_flags import TAG
 
-from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
+from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout, shown
 from .library import find_library, require_library
 
 TIMEOUT, OUT_OF_MEMORY = 100, 101  # amemError_t
@@ -37,7 +37,7 @@ def in_c(argument: object, what: str) -> Any:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise AmemTypeError(f"{what} is {value!r}, not an integer") from None
+        raise AmemTypeError(f"{what} is {shown(value)}, not an integer") from None
     if kind(number).value != number:
         least, values = (-(1 << 31) if kind is ctypes.c_int else 0), 1 << 8 * ctypes.sizeof(kind)
         raise AmemValueError(f"{what} is {number}, not an integer from {least} to {least + values - 1}")
@@ -46,7 +46,7 @@ def in_c(argument: object, what: str) -> Any:
 
 def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
     if not hasattr(tensor, attribute):
-        raise AmemTypeError(f"{tensor!r} is not a tensor")
+        raise AmemTypeError(f"{shown(tensor)} is not a tensor")
 
 
 def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> Any:
@@ -77,7 +77,7 @@ def encoded(tag: str) -> bytes:
     """A tag as the library takes it; raises AmemTypeError if it is not a str, and AmemValueError if it is not a tag."""
     if not isinstance(tag, str):
         hint = "; write each tag as an argument: pause(*tags)" if isinstance(tag, (list, tuple, set, frozenset)) else ""
-        raise AmemTypeError(f"a tag is a str, not {tag!r}{hint}")
+        raise AmemTypeError(f"a tag is a str, not {shown(tag)}{hint}")
     if not TAG.fullmatch(tag):
         hint = "; write each tag as an argument: pause(*tags)" if "," in tag else ""
         raise AmemValueError(f"a tag has 1 to 64 letters, digits, '_', '-', '.', ':' or '/', unlike {tag!r}{hint}")

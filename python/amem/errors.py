@@ -2,7 +2,17 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """The exceptions of this package."""
 
-from typing import Dict, Optional
+import reprlib
+from typing import Any, Dict, Optional
+
+
+class _Shown(reprlib.Repr):
+    def repr_instance(self, value: Any, level: int) -> str:
+        return repr(value) if isinstance(value, (bool, float, bytes, type(None))) else f"a {type(value).__name__}"
+
+
+# repr() of an argument. That of a tensor would read its memory, which may be paused.
+shown = _Shown().repr
 
 
 class AmemError(RuntimeError):

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, List, Protocol, Union
 
-from .errors import AmemError, AmemTypeError, AmemValueError
+from .errors import AmemError, AmemTypeError, AmemValueError, shown
 
 _LIMIT, _OUTCOME = "limit", "outcome"
 
@@ -38,7 +38,7 @@ class _Rounds(abc.ABC):
 
     def __init__(self, rank: int, world_size: int, name: str, timeout_s: float) -> None:
         if not 0 < timeout_s <= 86400:
-            raise AmemValueError(f"the timeout is {timeout_s!r}, not a number of seconds from 0 to 86400")
+            raise AmemValueError(f"the timeout is {shown(timeout_s)}, not a number of seconds from 0 to 86400")
         self.rank, self.world_size, self.name = rank, world_size, name
         self._timeout_s = timeout_s
 
@@ -59,7 +59,7 @@ class _Rounds(abc.ABC):
 
     def all_gather(self, mine: bytes) -> List[bytes]:
         if not isinstance(mine, bytes):
-            raise AmemTypeError(f"ranks exchange bytes, not {mine!r}")
+            raise AmemTypeError(f"ranks exchange bytes, not {shown(mine)}")
         try:
             return self._gather(mine)
         except OSError as error:
@@ -150,9 +150,9 @@ class FileGroup(_Rounds):
     def __init__(self, folder: Union[str, Path], name: str, rank: int, world_size: int, timeout_s: float = 60) -> None:
         super().__init__(rank, world_size, name, timeout_s)
         if not isinstance(folder, (str, Path)):
-            raise AmemTypeError(f"the folder of a group is a path, not {folder!r}")
+            raise AmemTypeError(f"the folder of a group is a path, not {shown(folder)}")
         if not name or "/" in name or "\0" in name:
-            raise AmemValueError(f"the name of a group is part of a file name, unlike {name!r}")
+            raise AmemValueError(f"the name of a group is part of a file name, unlike {shown(name)}")
         self._folder, self._first = Path(folder), 0
 
     def _path(self, number: int, what: Union[int, str]) -> Path:

@@ -2,19 +2,20 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Regions: in them PyTorch, and every library that is linked with the CUDA runtime, allocates memory with a tag."""
 
+import collections
 import contextlib
 import contextvars
 import ctypes
 import os
 import sys
 import threading
-from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional, Tuple
+from typing import Any, ContextManager, DefaultDict, Dict, Iterator, List, Literal, Optional, Tuple
 
 from amem_flags import RESERVED_TAGS
 
 from . import remaking, torch_checks, torch_pools
 from .calls import Int, call, check_tensor, encoded, value_of
-from .errors import AmemError, AmemTypeError, AmemValueError
+from .errors import AmemError, AmemTypeError, AmemValueError, shown
 from .library import is_off
 from .torch_route import Route
 
@@ -33,20 +34,16 @@ _HOST: Any = _Default("host")
 def kind_of(backup: Optional[Backup], retain: bool = False) -> int:
     """amemKind_t."""
     if not isinstance(backup, (str, type(None))) or backup not in _KINDS:
-        raise AmemValueError(f"backup is {backup!r}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
+        raise AmemValueError(f"backup is {shown(backup)}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
     if not isinstance(retain, (bool, int)):
-        raise AmemTypeError(f"retain is {retain!r}, not True or False")
+        raise AmemTypeError(f"retain is {shown(retain)}, not True or False")
     if retain and backup != "host":
         raise AmemValueError(f"retain=True keeps the copy in host memory: backup must be 'host', not {backup!r}")
     return _RETAIN if retain else _KINDS[backup]
 
 
-class _OfThread(threading.local):
-    def __init__(self) -> None:
-        self.opened: List[object] = []  # a token of each region; the innermost one is the last
-
-
-_of_thread = _OfThread()
+# By thread: a token of each region; the innermost one is the last. PyTorch knows threads by the same ids.
+_open: DefaultDict[int, List[object]] = collections.defaultdict(list)
 _of_context: contextvars.ContextVar[Tuple[object, ...]] = contextvars.ContextVar("amem_regions", default=())
 
 
@@ -57,15 +54,18 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
         yield
         return
     torch_checks.check_backend()
-    of_thread, token = _of_thread.opened, object()
+    of_thread, token = _open[threading.get_ident()], object()
     if of_thread and of_thread[-1] not in _of_context.get():
         raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
+    if all_threads and any(tokens for tokens in list(_open.values()) if tokens is not of_thread):
+        raise AmemError("another thread has an open region, whose memory a region of all threads would get: close it first")
     number, process, route = ctypes.c_uint64(0), os.getpid(), Route(tag, kind, all_threads)
     with contextlib.ExitStack() as stack:
+        # Before the calls: the handler of a signal can raise after any of them.
+        stack.callback(lambda: number.value and call("amemCloseRegion", number.value))
+        stack.callback(route.end)
         name = ctypes.c_char_p(None if tag is None else encoded(tag))
         call("amemOpenRegion", name, Int(kind), Int(all_threads), ctypes.byref(number))
-        stack.callback(call, "amemCloseRegion", number.value)
-        stack.callback(route.end)
         route.start()
         of_thread.append(token)
         _of_context.set((*_of_context.get(), token))
@@ -104,8 +104,8 @@ def region(
             None: the contents are undefined after a resume, as for a KV cache. "zero": all bytes are zero then.
             Without this argument: None if the tag has functions of on_resume(), else "host".
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
-            that have no region of their own, such as those of autograd. Open it while no other thread has a region
-            open or captures a graph: PyTorch routes the allocations of all threads to it.
+            that have no region of their own, such as those of autograd. Raises AmemError while another thread has a
+            region open, and must not be opened while one captures a graph: PyTorch routes the allocations of all threads to it.
         retain: True: the host copy stays after a resume, and the next pause copies only what has changed, for contents
             that mostly stay the same. With backup="host" only. A pause that lacks host memory, and trim_host_memory(), drop it.
 
@@ -127,7 +127,7 @@ def set_backup_directory(path: str) -> None:
     mkstemp(3): files have names, and stay if the process ends while it is paused. Raises AmemError if no file can be created.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise AmemTypeError(f"the backup directory is a path, not {path!r}")
+        raise AmemTypeError(f"the backup directory is a path, not {shown(path)}")
     name = os.fsencode(path)
     if not name or b"\0" in name:
         raise AmemValueError(f"the path of the backup directory is {path!r}, which is empty or contains a NUL character")
@@ -173,15 +173,17 @@ def backup(tensor: Any, *, copy: bool = False) -> Any:
     is resumed; it must not be written, or used in a forked child, which does not have this memory. Raises AmemError if the
     tensor is not contiguous, is not paused, or its contents are not kept.
     """
-    check_tensor(tensor)
+    check_tensor(tensor, "layout")
     import torch
 
-    if not tensor.is_contiguous():
+    if tensor.layout is not torch.strided or not tensor.is_contiguous():
         raise AmemError("backup() needs a contiguous tensor")
     address = None if copy else value_of("amemGetBackup", tensor.data_ptr(), tensor.nbytes)
     if address is not None and tensor.nbytes > 0:
         data = (ctypes.c_uint8 * tensor.nbytes).from_address(address)
-        return torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).view(tensor.shape)
-    result = torch.empty(tensor.shape, dtype=tensor.dtype)
-    call("amemReadBackup", result.data_ptr(), tensor.data_ptr(), tensor.nbytes)
-    return result
+        result = torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).view(tensor.shape)
+    else:
+        result = torch.empty(tensor.shape, dtype=tensor.dtype)
+        call("amemReadBackup", result.data_ptr(), tensor.data_ptr(), tensor.nbytes)
+    result = result.conj() if tensor.is_conj() else result
+    return -result if tensor.is_neg() else result

@@ -9,7 +9,7 @@ from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequen
 
 from . import remaking, torch_cache
 from .calls import Int, call, encoded
-from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory
+from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, shown
 from .library import State, state_of
 from .statistics import status
 
@@ -23,7 +23,7 @@ def _milliseconds(name: str, seconds: Optional[float], least: float) -> int:
     """0 for None, which means a setting."""
     if seconds is None:
         return 0
-    text = f"the {name} is {seconds!r}, not a number of seconds from {least:g} to 86400"
+    text = f"the {name} is {shown(seconds)}, not a number of seconds from {least:g} to 86400"
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise AmemTypeError(text)
     if not (0 < seconds <= 86400 or seconds == least == 0):
@@ -189,7 +189,7 @@ def switch(
     """
     for tags in (pause, resume):
         if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
-            raise AmemTypeError(f"a switch needs a list of tags to pause and a list of tags to resume, not {tags!r}")
+            raise AmemTypeError(f"a switch needs a list of tags to pause and a list of tags to resume, not {shown(tags)}")
     out, into = tuple(pause), tuple(resume)
     selections = _joined(out), _joined(into)
     if not out or not into or not set(out).isdisjoint(into):

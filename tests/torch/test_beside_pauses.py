@@ -146,3 +146,56 @@ expect(is_paused(storage), "resized in a region")
 storage.resize_(20 * MIB)
 expect(not is_paused(storage), "resized outside")
 """, GMM_LOG="1")
+
+
+def test_copy_of_a_view_means_what_the_view_means(simulated: SimulatedTorch) -> None:
+    """Conjugate and negative views have the bytes of the tensor that they are a view of."""
+    simulated.run("""
+import amem.torch_memory_saver, torch_memory_saver
+source = torch.randn(1000, dtype=torch.complex64)
+with amem.region("weights"):
+    weights, one = (torch.empty(count, dtype=torch.complex64, device="cuda") for count in (1000, 1))
+weights.copy_(source), one.copy_(source[:1])
+views = [weights, weights.conj(), one.conj().imag]
+wanted = [source, source.conj().resolve_conj(), source[:1].conj().imag.resolve_neg()]
+expect(views[1].is_conj() and views[2].is_neg() and all(view.is_contiguous() for view in views), "views")
+amem.pause("weights")
+for read in (amem.backup, lambda view: amem.backup(view, copy=True), torch_memory_saver.torch_memory_saver.get_cpu_backup):
+    for number, view in enumerate(views):
+        expect(torch.equal(read(view), wanted[number]), f"view {number}")
+for other in (torch.eye(3).to_sparse_csr(), torch.arange(9).view(3, 3).t()):
+    try:
+        amem.backup(other)
+    except amem.AmemError:
+        pass
+    else:
+        sys.exit(f"a copy of {other}")
+""")
+
+
+def test_error_of_an_argument_does_not_read_paused_memory(simulated: SimulatedTorch) -> None:
+    """As repr() of a tensor does."""
+    simulated.run("""
+with amem.region("weights"):
+    weights = of(3 * MIB)
+amem.pause("weights")
+calls = {
+    "[a Tensor] is not a tensor": lambda: amem.backup([weights]),
+    "a UntypedStorage is not": lambda: amem.backup(weights.untyped_storage()),
+    "not [a Tensor]; write each tag": lambda: amem.pause([weights]),
+    "not a Tensor": lambda: amem.resume(weights),
+    "timeout is a Tensor": lambda: amem.pause(timeout=weights),
+    "to resume, not a Tensor": lambda: amem.switch(pause=weights, resume=[]),
+    "is a Tensor, which cannot be called": lambda: amem.on_resume("weights", weights),
+    "backup is a Tensor": lambda: amem.region("weights", backup=weights),
+    "retain is a Tensor": lambda: amem.region("weights", retain=weights),
+    "a path, not a Tensor": lambda: amem.set_backup_directory(weights),
+}
+for said, call in calls.items():
+    try:
+        call()
+    except amem.AmemError as error:
+        expect(said in str(error), f"{said} in {error}")
+    else:
+        sys.exit(f"no error: {said}")
+""")

@@ -437,3 +437,35 @@ with amem.region("around"), amem.disable():
     kept.append(of(100 * MIB))
 expect(len(said) == {int(warns)}, said)
 """, AMEM_SIM_MEMORY_MB="2048")
+
+
+def test_region_of_all_threads_does_not_get_the_memory_of_another_region(simulated: SimulatedTorch) -> None:
+    """PyTorch would route the other thread's allocations to it."""
+    simulated.run("""
+import concurrent.futures, threading
+first, is_open, end = of(MIB), threading.Event(), threading.Event()
+
+
+def load():
+    with amem.region("weights"):
+        is_open.set(), end.wait(100)
+        return of(3 * MIB)
+
+
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    loaded = pool.submit(load)
+    is_open.wait(100)
+    try:
+        with amem.region("kv_cache", backup=None, threads=True):
+            end.set()
+            loaded.result()
+    except amem.AmemError as error:
+        expect("another thread has an open region" in str(error), error)
+    end.set()
+    weights = loaded.result()
+write(weights, 1)
+amem.pause(), amem.resume()
+expect(holds(weights, 1), "weights are kept")
+with amem.region("kv_cache", backup=None, threads=True):  # the other thread's has ended
+    of(3 * MIB)
+""")

@@ -229,7 +229,7 @@ library = ctypes.CDLL(None)
 def nothing_is_open(what):
     expect(library.amemEndRegion() != 0, f"{what}: a region of cudaMalloc() is open")
     expect(is_ordinary(), f"{what}: PyTorch's allocations are routed")
-    expect(amem.regions._of_thread.opened == [], f"{what}: a region is open")
+    expect(not any(amem.regions._open.values()), f"{what}: a region is open")
 
 
 async def task(tag):
