@@ -12,10 +12,9 @@
 namespace amem {
 namespace {
 
-constexpr uint64_t kAllThreads = 0;
-
 struct OpenRegion {
   uint64_t number, thread;
+  Threads threads;
   Region region;
 };
 
@@ -35,7 +34,7 @@ constinit std::atomic<bool> g_has_regions{false}, g_has_process_region{false};
 
 /// Unlike pthread_self(3), no two threads of the process have the same.
 uint64_t this_thread() {
-  static constinit std::atomic<uint64_t> last{kAllThreads};
+  static constinit std::atomic<uint64_t> last{0};
   static constinit thread_local uint64_t number = 0;
   if (number == 0) number = ++last;
   return number;
@@ -58,8 +57,7 @@ uint64_t open_region(Region region, Threads threads) {
   Regions& all = regions();
   MutexLock lock(all.mutex);
   g_has_regions = true;
-  all.open.push_back(
-      {++all.last, threads == Threads::all ? kAllThreads : this_thread(), std::move(region)});
+  all.open.push_back({++all.last, this_thread(), threads, std::move(region)});
   return all.last;
 }
 
@@ -68,7 +66,9 @@ bool close_region(uint64_t number) {
 }
 
 bool close_region() {
-  return close_newest([](const OpenRegion& each) { return each.thread == this_thread(); });
+  return close_newest([](const OpenRegion& each) {
+    return each.thread == this_thread() && each.threads == Threads::calling;
+  });
 }
 
 void set_process_region(std::optional<Region> region) {
@@ -85,9 +85,9 @@ std::optional<Region> current_region() {
   if (!g_has_regions.load(std::memory_order_relaxed)) return std::nullopt;
   Regions& all = regions();
   MutexLock lock(all.mutex);
-  for (const uint64_t thread : {this_thread(), kAllThreads})
+  for (const bool own : {true, false})
     for (auto each = all.open.rbegin(); each != all.open.rend(); ++each)
-      if (each->thread == thread) return each->region;
+      if (own ? each->thread == this_thread() : each->threads == Threads::all) return each->region;
   return all.of_process;
 }
 

@@ -21,7 +21,8 @@ struct Region {
 /// have no region of their own.
 enum class Threads { calling, all };
 
-/// Opens a region and returns its number. Regions nest; the newest one of a thread counts.
+/// Opens a region and returns its number. Regions nest; the newest one that a thread has opened
+/// counts.
 uint64_t open_region(Region region, Threads threads = Threads::calling);
 /// Closes it, from any thread. False if it is not open.
 bool close_region(uint64_t number);

@@ -77,6 +77,17 @@ TEST(Region, OfAllThreadsCountsWhereAThreadHasNone) {
   EXPECT_TRUE(close_region(all));
 }
 
+// As for PyTorch's allocator.
+TEST(Region, OfAllThreadsCountsInsideARegionOfItsThread) {
+  (void)open_region({"weights", Kind::keep});
+  const uint64_t all = open_region({"kv_cache", Kind::keep}, Threads::all);
+  EXPECT_EQ(current(), "kv_cache");
+  EXPECT_EQ(current_of_other_thread(), "kv_cache");
+  EXPECT_TRUE(close_region(all));
+  EXPECT_EQ(current(), "weights");
+  EXPECT_TRUE(close_region());
+}
+
 TEST(Region, OfAThreadEndsNotWithTheThread) {
   uint64_t number = 0;
   std::thread([&] { number = open_region({"weights", Kind::keep}); }).join();
