@@ -158,6 +158,7 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
     this one release; None: AMEM_RESUME_WAIT_MS. It restores what fits, and the rest as memory is released, so that one job
     leaves while another comes. Processes that wait do so in turn (amemResumeWait() in amem.h). When the wait ends, raises
     OutOfMemory, with who holds the memory, and holds nothing. Other threads can pause and resume other tags meanwhile.
+    Python's handlers of signals, such as that of Ctrl-C, run after the wait.
     """
     selection, before, timeout_ms, wait_ms = _joined(tags), status(), _timeout(timeout), _milliseconds("wait", wait, 0)
     _empty_cache_for(before, tags)

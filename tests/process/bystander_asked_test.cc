@@ -196,7 +196,7 @@ TEST_F(AskedWhile, ItsDeviceIsNeverIdle) {
 
 /// A peer whose device waits for somebody else for ever.
 TEST_F(AskedWhile, ItsDeviceDoesNotBecomeIdle) {
-  use_short_deadline();
+  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(6000);  // waits are logged after 2 s
   auto job = three();
   (*job)[1].ask("enqueue pair 2000");
   const std::string text = (*job)[0].ask_failing("pause");
