@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """A training of several ranks with safe points, which ends when a file exists.
 
-  stepping_job.py RANK RANKS FOLDER [POINTS]
+  stepping_job.py RANK RANKS FOLDER POINTS MIB
 
-Each step is an all-reduce and a change of 4 MiB with the tag "weights". POINTS: safe points in each step. Prints its pid, and at
+Each step is an all-reduce and a change of 4 MiB with the tag "weights". POINTS: safe points in each step. MIB: of memory with
+the tag "cache". Prints its pid, and at
 the end how many steps were right.
 """
 
@@ -21,11 +22,17 @@ BYTES = 4 << 20
 END = 1000
 
 
+def allocate(size_bytes: int, tag: bytes, kind: int) -> ctypes.c_void_p:
+    pointer = ctypes.c_void_p()
+    library = ctypes.CDLL("libamem_nccl.so")
+    check(library.amemMalloc(ctypes.byref(pointer), ctypes.c_size_t(size_bytes), tag, kind), "amemMalloc")
+    return pointer
+
+
 class Weights:
     def __init__(self, rank: Rank) -> None:
-        self.rank, self.pointer, self.step = rank, ctypes.c_void_p(), 0
-        library = ctypes.CDLL("libamem_nccl.so")
-        check(library.amemMalloc(ctypes.byref(self.pointer), ctypes.c_size_t(BYTES), b"weights", 0), "amemMalloc")
+        self.rank, self.step = rank, 0
+        self.pointer = allocate(BYTES, b"weights", 0)
 
     def fill(self, step: int) -> None:
         self.step = step
@@ -50,10 +57,12 @@ def unique_id(rank: int, folder: Path) -> UniqueId:
 
 def main() -> None:
     number, ranks, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    points = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    points = int(sys.argv[4])
     rank = Rank(number, ranks, unique_id(number, folder))
     weights = Weights(rank)
     weights.fill(0)
+    if int(sys.argv[5]) > 0:
+        allocate(int(sys.argv[5]) << 20, b"cache", 1)
     expected, right, step = sum(range(1, ranks + 1)), 0, 0
     print(os.getpid(), flush=True)
     ends = False

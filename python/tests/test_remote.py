@@ -22,7 +22,10 @@ HERE = Path(__file__).parent
 class Job:
     """Ranks of stepping_job.py, in a logical group of their own."""
 
-    def __init__(self, build: Build, folder: Path, *, ranks: int = 2, points: tuple[int, ...] = (1, 1), **settings: str) -> None:
+    def __init__(
+        self, build: Build, folder: Path, *, ranks: int = 2, points: tuple[int, ...] = (1, 1), mib: int = 0, only: dict[int, list[str]] | None = None,
+        **settings: str
+    ) -> None:
         self.build, self.folder = build, folder
         folder.mkdir(exist_ok=True)
         self.group = f"{folder.name}.{os.getpid()}"  # of no other test
@@ -30,7 +33,8 @@ class Job:
         self.variables = build.runtime_variables(**settings)
         self.ranks = [
             subprocess.Popen(
-                [build.command, "run", "--", sys.executable, HERE / "stepping_job.py", *map(str, (i, ranks, folder, points[i]))],
+                [build.command, "run", "--", "env", *(only or {}).get(i, []), sys.executable, HERE / "stepping_job.py",
+                 *map(str, (i, ranks, folder, points[i], mib))],
                 env=self.variables, stdout=subprocess.PIPE, text=True,
             )
             for i in range(ranks)
@@ -130,7 +134,7 @@ def test_a_job_of_which_one_rank_refuses_goes_on(start: Start, build: Build) -> 
 def test_ranks_whose_counters_part_are_refused(start: Start) -> None:
     job = start(points=(1, 3))
     assert job.goes_on()
-    done = job.amem("pause", "--group", job.group, "--wait", "30")
+    done = job.amem("pause", "--group", job.group, "--wait", "3")
     assert done.returncode == 1 and "the job is not paused" in done.stderr
     assert job.goes_on()
     assert job.end() == RIGHT
@@ -196,7 +200,9 @@ def test_wrong_arguments_are_one_sentence(build: Build) -> None:
     assert run("pause", "--pid", "0")[0] == run("pause", "--pid", "x")[0] == run("resume", "--all", "--pid", "3")[0] == 2
     assert run("pause", "--all", "--tag", "no tag")[0] == run("pause", "--all", "--wait", "-1")[0] == 2
     code, text = run("pause", "--pid", str(os.getpid()))
-    assert code == 1 and f"process {os.getpid()} does not run amem" in text
+    assert code == 1 and f"process {os.getpid()} does not run amem: start it with amem run" in text
+    code, text = run("resume", "--pid", str(1 << 30))
+    assert code == 1 and f"there is no process {1 << 30}" in text
     code, text = run("resume", "--group", "nobody")
     assert code == 1 and "there is no process of group nobody" in text
 
@@ -257,14 +263,3 @@ except KeyboardInterrupt:
         time.sleep(0.2)  # allow: it shows that nothing happens
         amem("resume")
         assert child.stdout.readline() == "active\n"
-
-
-def test_a_rank_that_is_stopped_keeps_no_other_from_its_work(start: Start) -> None:
-    job = start()
-    os.kill(job.pids[1], signal.SIGSTOP)
-    done = job.amem("pause", "--group", job.group, "--wait", "1")
-    os.kill(job.pids[1], signal.SIGCONT)
-    assert f"process {job.pids[1]} is left out: no reply" in done.stderr
-    assert job.amem("resume", "--group", job.group).returncode == 0
-    assert job.goes_on()
-    assert job.end() == RIGHT

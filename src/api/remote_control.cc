@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "api/remote_control.h"
 
-#include <pthread.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
@@ -74,10 +75,13 @@ bool RemoteControl::wait_at_safe_point() {
   MutexLock lock(mutex_);
   const uint64_t pauses_before = pauses_;
   ++waiting_;
-  for (refresh(); must_wait(); refresh())
-    changed_.wait_until(mutex_,
-                        at_safe_point_ != nullptr ? Deadline::after_ms(kDayMs) : held_until_,
-                        [&]() AMEM_REQUIRES(mutex_) { return !must_wait(); });
+  for (refresh(); must_wait(); refresh()) {
+    const bool is_paused = at_safe_point_ != nullptr;  // otherwise held
+    changed_.wait_until(mutex_, is_paused ? Deadline::after_ms(kDayMs) : held_until_,
+                        [&]() AMEM_REQUIRES(mutex_) {
+                          return !must_wait() || is_paused != (at_safe_point_ != nullptr);
+                        });
+  }
   --waiting_;
   return pauses_ != pauses_before;
 }
@@ -96,19 +100,40 @@ ControlReply RemoteControl::answer(const Control& request, pid_t from) {
           done.ok() ? text_ : done.error().message};
 }
 
+void RemoteControl::note_thread() {
+  thread_ = pthread_self();
+  other_tid_ = tid_.exchange(static_cast<pid_t>(syscall(SYS_gettid)));
+}
+
+Status RemoteControl::check_threads() {
+  const pid_t other = other_tid_;
+  if (other == 0 || other == tid_ || syscall(SYS_tgkill, getpid(), other, 0) != 0)
+    return ok_status();
+  return misuse_error(
+      "threads %d and %d both reach safe points: one can work while the other waits", tid_.load(),
+      other);
+}
+
+Status RemoteControl::check_stop(const Control& request, pid_t from) {
+  if (!environment().remote) return misuse_error("it is started with AMEM_REMOTE=0");
+  const bool stays = at_safe_point_ != nullptr && request.action == Action::hold;
+  if ((state_ != State::running && !stays) || (hold_at_ > 0 && command_ != request.command))
+    return misuse_error(state_ == State::paused ? "process %d has paused it already: amem resume"
+                                                : "process %d has requested another pause of it",
+                        by_);
+  command_ = request.command;
+  if (stays) return ok_status();
+  failed_ = was_late_ = false;
+  by_ = from;
+  return needs_safe_point(request) ? check_threads() : ok_status();
+}
+
 Status RemoteControl::carry_out(const Control& request, pid_t from) {
   // A job of which calls have resumed some processes is paused as a whole again.
   if (request.action == Action::pause && !needs_safe_point(request) && state_ == State::paused)
     return ok_status();
   const bool stops = request.action == Action::hold || request.action == Action::pause;
-  if (stops && !environment().remote) return misuse_error("it is started with AMEM_REMOTE=0");
-  if (stops && (state_ != State::running || (hold_at_ > 0 && command_ != request.command)))
-    return misuse_error("process %d has requested another pause of it", by_);
-  if (stops) {
-    failed_ = was_late_ = false;
-    command_ = request.command;
-    by_ = from;
-  }
+  if (stops) AMEM_TRY(check_stop(request, from));
   switch (request.action) {
     case Action::query:
       break;
@@ -123,6 +148,7 @@ Status RemoteControl::carry_out(const Control& request, pid_t from) {
       return begin_pause(request);
     case Action::resume:
       if (state_ != State::paused) break;
+      resumed_by_ = request.command;
       return begin(State::resuming, {tags_, false, static_cast<long>(request.timeout_ms),
                                      static_cast<long>(request.timeout_ms)});
   }
@@ -141,10 +167,12 @@ Status RemoteControl::begin_pause(const Control& request) {
   const bool at_safe_point = needs_safe_point(request);
   if (at_safe_point && (!is_waiting() || safe_points_ != request.safe_point))
     return misuse_error("it does not wait at safe point %" PRIu64, request.safe_point);
-  const Tags wanted(request.tags.begin(), request.tags.end());
+  // A command that takes back its resume: what was paused before.
+  const bool again = at_safe_point && resumed_by_ == request.command;
+  const Tags wanted = again ? tags_ : Tags(request.tags.begin(), request.tags.end());
   tags_.clear();
   for (const auto& [tag, state] : session_.states())
-    if (state == SessionState::active && (wanted.empty() || wanted.contains(tag)))
+    if (state == SessionState::active && ((wanted.empty() && !again) || wanted.contains(tag)))
       tags_.insert(tag);
   if (at_safe_point)
     at_safe_point_ = std::make_unique<CallGate::WaitingCalls>(gate_);
@@ -178,7 +206,7 @@ void RemoteControl::move(const Selection& selection, bool is_pause) {
   const bool has_ended = selection.tags.empty() && !is_pause;
   state_ = has_ended ? State::running : State::paused;
   if (is_pause && at_safe_point_ != nullptr && is_paused()) ++pauses_;
-  hold_at_ = 0;
+  if (is_pause) hold_at_ = 0;
   refresh();
 }
 

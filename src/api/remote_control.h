@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -23,7 +25,12 @@ namespace amem {
 ///
 /// All ranks of a job stop at the same safe point: the command first holds them at the next one.
 /// None passes more than that, so the highest of their numbers plus one is ahead of all; the
-/// command then holds them there. A hold ends by itself, unless the command renews it.
+/// command then holds them there. A hold ends by itself, unless the command renews it. A process
+/// that is held while it is paused stays at its safe point after the resume, until all ranks are
+/// back; if one is not, the command pauses the others again.
+///
+/// amem does not see launches of kernels, and threads of PyTorch launch the backward pass in each
+/// step. A second thread with safe points of its own is known, and the process refuses to be held.
 ///
 /// Thread-safe.
 class RemoteControl {
@@ -35,7 +42,10 @@ class RemoteControl {
   ControlReply answer(const Control& request, pid_t from);
 
   /// Counts a safe point of the process, also before amem has begun to work.
-  static void count_safe_point() { ++safe_points_; }
+  static void count_safe_point() {
+    ++safe_points_;
+    if (!pthread_equal(thread_.load(std::memory_order_relaxed), pthread_self())) note_thread();
+  }
   /// True if the thread that has counted one must wait there.
   bool holds() const { return holds_; }
   /// Waits at the safe point. True if the process was paused there.
@@ -51,6 +61,10 @@ class RemoteControl {
  private:
   using State = ControlReply::State;
 
+  [[gnu::cold]] static void note_thread();
+  /// An error if another thread that has reached safe points may be at work.
+  static Status check_threads();
+  Status check_stop(const Control& request, pid_t from) AMEM_REQUIRES(mutex_);
   Status carry_out(const Control& request, pid_t from) AMEM_REQUIRES(mutex_);
   Status begin_pause(const Control& request) AMEM_REQUIRES(mutex_);
   /// Pauses or resumes on a thread of its own.
@@ -68,6 +82,9 @@ class RemoteControl {
   }
 
   static inline constinit std::atomic<uint64_t> safe_points_{0};
+  /// The thread that has reached the last safe point, its id, and that of the one before it.
+  static inline constinit std::atomic<pthread_t> thread_{};
+  static inline constinit std::atomic<pid_t> tid_{0}, other_tid_{0};
 
   ProcessContext& context_;
   Session& session_;
@@ -84,6 +101,7 @@ class RemoteControl {
   uint64_t pauses_ AMEM_GUARDED_BY(mutex_) = 0;
   Tags tags_ AMEM_GUARDED_BY(mutex_);  ///< of the last pause
   uint64_t command_ AMEM_GUARDED_BY(mutex_) = 0;
+  uint64_t resumed_by_ AMEM_GUARDED_BY(mutex_) = 0;  ///< the last command that has resumed it
   pid_t by_ AMEM_GUARDED_BY(mutex_) = 0;
   int64_t since_s_ AMEM_GUARDED_BY(mutex_) = 0;
   bool failed_ AMEM_GUARDED_BY(mutex_) = false, was_late_ AMEM_GUARDED_BY(mutex_) = false;

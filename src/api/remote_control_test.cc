@@ -247,5 +247,65 @@ TEST_F(RemoteControlTest, ProcessWithoutTheTagsWaitsWithItsJob) {
   EXPECT_EQ(settled().state, State::running);
 }
 
+TEST_F(RemoteControlTest, StaysAtTheSafePointAfterTheResumeUntilAllRanksAreBack) {
+  const BackingId nccl = add("nccl"), weights = add("weights");
+  const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
+  (void)reached(State::held);
+  EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"weights"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+
+  constexpr uint64_t kResumer = kCommand + 1;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(send({Action::hold, kResumer, 0, kLongMs}).ok);
+    EXPECT_TRUE(send({Action::resume, kResumer}).ok);
+    EXPECT_EQ(settled().state, State::held);
+    EXPECT_TRUE(is_intact(weights));
+    if (i > 0) break;
+    EXPECT_TRUE(send({Action::pause, kResumer, next}).ok) << "another rank is not back";
+    EXPECT_EQ(settled().state, State::paused);
+    EXPECT_EQ(backing_state(weights), BackingState::released);
+    EXPECT_TRUE(is_intact(nccl)) << "it was not paused before";
+  }
+  (void)send({Action::release, kResumer});
+  program.join();
+  EXPECT_TRUE(was_paused);
+}
+
+TEST_F(RemoteControlTest, GoesOnAfterTheResumeOfACommandThatHasEnded) {
+  (void)add("weights");
+  const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
+  (void)reached(State::held);
+  EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"weights"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  EXPECT_TRUE(send({Action::hold, kCommand, 0, 50}).ok);
+  EXPECT_TRUE(send({Action::resume, kCommand}).ok);
+  program.join();
+  EXPECT_TRUE(was_paused);
+}
+
+TEST_F(RemoteControlTest, RefusesWhileAnotherThreadHasSafePointsToo) {
+  std::atomic<bool> ends = false;
+  std::atomic<bool> is_there = false;
+  std::thread other([&] {
+    RemoteControl::count_safe_point();
+    is_there = true;
+    while (!ends) std::this_thread::yield();
+  });
+  while (!is_there) std::this_thread::yield();
+  RemoteControl::count_safe_point();
+  const ControlReply refused = send({Action::hold, kCommand, 0, kLongMs});
+  EXPECT_FALSE(refused.ok);
+  EXPECT_NE(refused.text.find("both reach safe points"), std::string::npos) << refused.text;
+  EXPECT_FALSE(remote_.holds());
+  ends = true;
+  other.join();
+  EXPECT_TRUE(send({Action::hold, kCommand, 0, kLongMs}).ok) << "the other thread has ended";
+  (void)send({Action::release, kCommand});
+}
+
 }  // namespace
 }  // namespace amem

@@ -174,11 +174,11 @@ long pid_of(const ProcessStatus& process) { return process.pid; }
 }  // namespace
 
 int print_attribution(long pid, bool as_json) {
-  const Result<std::set<InstanceId>> instances = instances_of_this_user();
-  if (!instances.ok()) throw Failure(kFailed, instances.error().message);
   std::vector<ProcessStatus> silent;
+  bool is_known = false;
   std::map<std::string, Json> gpus;
-  for (ProcessStatus& process : ask_status(instances.value(), kAttributionMs, true)) {
+  for (ProcessStatus& process : ask_status(kAttributionMs, true)) {
+    is_known = is_known || process.pid == pid;
     try {
       if (process.silence.empty()) gpus = with_reply(gpus, process.pid, Json::parse(process.json));
     } catch (const Json::exception&) {
@@ -193,11 +193,9 @@ int print_attribution(long pid, bool as_json) {
     std::erase_if(gpu["processes"].get_ref<Json::array_t&>(), is_other);
   std::erase_if(gpus, [](const auto& gpu) { return gpu.second["processes"].empty(); });
   if (gpus.empty() && silent.empty())
-    throw Failure(kFailed, pid > 0
-                               ? fmt::format("process {} has no memory with amem, or is another "
-                                             "user's",
-                                             pid)
-                               : "no process of this user on this host has memory with amem");
+    throw Failure(kFailed, pid == 0   ? "no process of this user on this host has memory with amem"
+                           : is_known ? fmt::format("process {} has no memory on a GPU", pid)
+                                      : why_unknown(pid));
   Json list = Json::array();
   for (const auto& [uuid, gpu] : gpus) {
     if (!as_json) fmt::print("{}", text_of_gpu(gpu));

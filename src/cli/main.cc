@@ -125,11 +125,9 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
 
 int print_environment(const Request& request) {
   const Variables variables = job_variables(request.job, variables_of_this_process());
-  if (request.as_list) {
-    fmt::print("{}", variable_table());
-    return 0;
-  }
-  fmt::print("{}", request.as_json ? runtime_env_json(variables) : shell_exports(variables));
+  fmt::print("{}", request.as_list   ? variable_table()
+                   : request.as_json ? runtime_env_json(variables)
+                                     : shell_exports(variables));
   return 0;
 }
 
@@ -152,14 +150,10 @@ int print_status(const Request& request) {
   const StatusFormat as_json = request.watch_s > 0 ? json_line : json;
   const StatusFormat format = request.as_csv ? csv : request.as_json ? as_json : table;
   for (;;) {
-    const Result<std::set<InstanceId>> instances = instances_of_this_user();
-    if (!instances.ok()) throw Failure(kFailed, instances.error().message);
-    auto processes = ask_status(instances.value(), kStatusTimeoutMs);
+    auto processes = ask_status(kStatusTimeoutMs);
     if (request.pid > 0)
       std::erase_if(processes, [&](const ProcessStatus& each) { return each.pid != request.pid; });
-    if (request.pid > 0 && processes.empty())
-      throw Failure(kFailed,
-                    fmt::format("process {} does not run amem, or is another user's", request.pid));
+    if (request.pid > 0 && processes.empty()) throw Failure(kFailed, why_unknown(request.pid));
     const auto [text, all_answered] = status_text(processes, format);
     // ECMA-48: cursor to the first position, erase the page.
     if (request.watch_s > 0 && isatty(STDOUT_FILENO)) fmt::print("\x1b[H\x1b[2J");
@@ -340,11 +334,7 @@ int run_main(int argc, char** argv) {
     if (!request.user.empty()) become_user(request.user);
     if (*why) return print_attribution(request.pid, request.as_json);
     if (!*pause && !*resume) return print_status(request);
-    if (*pause)
-      pause_jobs(request.remote);
-    else
-      resume_jobs(request.remote);
-    return 0;
+    return *pause ? pause_jobs(request.remote) : resume_jobs(request.remote);
   } catch (const CLI::Success& wanted) {
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {

@@ -4,11 +4,14 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "base/deadline.h"
+#include "cli/failure.h"
 #include "transport/connection.h"
 #include "transport/message.h"
 #include "transport/socket_address.h"
@@ -94,10 +97,26 @@ std::vector<Answer> ask(const std::map<InstanceId, Message>& requests, long time
   return out;
 }
 
-std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms,
-                                      bool attribution) {
+std::set<InstanceId> known_instances() {
+  const Result<std::set<InstanceId>> instances = instances_of_this_user();
+  if (!instances.ok()) throw Failure(kFailed, instances.error().message);
+  return instances.value();
+}
+
+std::string why_unknown(long pid) {
+  struct stat process {};
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &process) != 0)
+    return fmt::format("there is no process {}", pid);
+  if (process.st_uid != geteuid())
+    return fmt::format("process {0} is of user {1}: root sees it with --user {1}", pid,
+                       process.st_uid);
+  return fmt::format("process {} does not run amem: start it with amem run", pid);
+}
+
+std::vector<ProcessStatus> ask_status(long timeout_ms, bool attribution) {
   std::map<InstanceId, Message> requests;
-  for (const InstanceId& instance : instances) requests[instance] = StatusQuery{attribution};
+  for (const InstanceId& instance : known_instances())
+    requests[instance] = StatusQuery{attribution};
   std::vector<ProcessStatus> out;
   for (Answer& answer : ask(requests, timeout_ms)) {
     auto* const reply = std::get_if<StatusReply>(&answer.message);

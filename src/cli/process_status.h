@@ -38,9 +38,14 @@ struct ProcessStatus {
 inline constexpr char kNotParsed[] =
     "its reply cannot be parsed: it may be another version of amem";
 
+/// The amem processes of this user. Throws Failure.
+std::set<InstanceId> known_instances();
+
+/// Why a process is not among those that have answered, and what to do.
+std::string why_unknown(long pid);
+
 /// Queries all processes at the same time and waits for each, up to `timeout_ms`. Omits processes
 /// that have ended. Sorted by pid. `attribution`: whose their memory is, in place of the status.
-std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms,
-                                      bool attribution = false);
+std::vector<ProcessStatus> ask_status(long timeout_ms, bool attribution = false);
 
 }  // namespace amem

@@ -4,14 +4,17 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 #include <map>
-#include <optional>
 
 #include "base/deadline.h"
 #include "cli/failure.h"
 #include "cli/process_status.h"
+#include "cli/status_report.h"
 #include "transport/socket_address.h"
 
 namespace amem {
@@ -30,40 +33,41 @@ constexpr uint32_t kFirstTryMs = 1000;
 struct Process {
   InstanceId instance;
   long pid = 0;
-  ControlReply reply;
+  std::string silence{};  ///< why there is no reply to the last request, or ""
+  ControlReply reply{};   ///< the last one
 };
 using Job = std::vector<Process>;
 
-std::string name_of(const Process& process) { return fmt::format("process {}", process.pid); }
-
-Process process_of(const Answer& answer) {
-  const auto* const reply = std::get_if<ControlReply>(&answer.message);
-  if (reply == nullptr)
-    throw Failure(kNoReply, fmt::format("process {}: {}", answer.pid, answer.silence));
-  return {answer.instance, answer.pid, *reply};
+std::string name_of(const Process& process) {
+  return process.pid == 0 ? "a process of another pid namespace"
+                          : fmt::format("process {}", process.pid);
 }
 
 /// Of this command.
 const uint64_t g_command = random_instance_id().bits[0];
 
-/// Sends a request to all processes and stores their replies. Throws Failure if one does not answer
-/// or has ended; with `may_end`, leaves those out.
-void request(Job& job, Control control, bool may_end = false) {
+/// Sends a request to all processes and stores their replies. Those that have ended are left out.
+void ask_all(Job& job, Control control) {
   control.command = g_command;
   std::map<InstanceId, Message> requests;
   for (const Process& process : job) requests[process.instance] = control;
-  const std::vector<Answer> answers = ask(requests, kAnswerMs);
-  for (auto process = job.begin(); process != job.end();) {
-    const auto found = std::find_if(answers.begin(), answers.end(), [&](const Answer& answer) {
-      return answer.instance == process->instance;
-    });
-    if (found == answers.end() && !may_end)
-      throw Failure(kFailed, name_of(*process) + " has ended");
-    if (found == answers.end())
-      process = job.erase(process);
-    else
-      *process++ = process_of(*found);
+  Job answered;
+  for (const Answer& answer : ask(requests, kAnswerMs)) {
+    answered.push_back(*std::ranges::find(job, answer.instance, &Process::instance));
+    answered.back().pid = answer.pid;
+    answered.back().silence = answer.silence;
+    if (const auto* reply = std::get_if<ControlReply>(&answer.message))
+      answered.back().reply = *reply;
   }
+  job = std::move(answered);
+}
+
+/// The same. Throws Failure if one does not answer.
+void request(Job& job, const Control& control) {
+  ask_all(job, control);
+  for (const Process& process : job)
+    if (!process.silence.empty())
+      throw Failure(kNoReply, name_of(process) + ": " + process.silence);
 }
 
 void check_done(const Job& job) {
@@ -71,15 +75,14 @@ void check_done(const Job& job) {
     if (!process.reply.ok) throw Failure(kFailed, name_of(process) + ": " + process.reply.text);
 }
 
-/// Waits until their pauses or resumes have ended, each with a deadline of its own.
-void settle(Job& job, bool may_end = false) {
+/// Sends a request, and then `meanwhile`, until the pauses or resumes of all have ended, each with
+/// a deadline of its own.
+void settle(Job& job, const Control& first, const Control& meanwhile = {}) {
   const auto moves = [](const Process& process) {
     return process.reply.state == State::pausing || process.reply.state == State::resuming;
   };
-  while (std::any_of(job.begin(), job.end(), moves)) {
+  for (request(job, first); std::ranges::any_of(job, moves); request(job, meanwhile))
     (void)poll(nullptr, 0, kIntervalMs);
-    request(job, {}, may_end);
-  }
 }
 
 /// Holds all processes at the same safe point (api/remote_control.h), and returns its number.
@@ -93,10 +96,11 @@ uint64_t hold(Job& job, const Deadline& deadline) {
     check_done(job);
     std::string others;
     bool is_past = false;
-    for (const auto& [instance, pid, reply] : job) {
+    for (const Process& process : job) {
+      const ControlReply& reply = process.reply;
       is_past = is_past || reply.safe_points > target;
       if (reply.state != State::held || reply.safe_points != target)
-        others += fmt::format("; process {} has reached {}{}", pid, reply.safe_points,
+        others += fmt::format("; {} has reached {}{}", name_of(process), reply.safe_points,
                               reply.safe_points == target ? " and does not wait there" : "");
     }
     if (others.empty()) return target;
@@ -111,23 +115,25 @@ uint64_t hold(Job& job, const Deadline& deadline) {
   }
 }
 
-/// Undoes a part of a pause: the job goes on. Returns why a process may be paused, or "".
-std::string release_and_resume(Job& job, uint32_t wait_ms) {
+/// Takes back a part of a pause or resume: after `first`, processes that this command has brought
+/// to `state` do the opposite. Returns what remains, or "".
+std::string take_back(Job job, const Control& first, State state, Control opposite) {
   std::string problems;
-  for (Process& process : job) {
-    Job one = {process};
-    try {
-      request(one, {Action::release}, true);
-      settle(one, true);
-      if (one.empty() || one.front().reply.state != State::paused ||
-          one.front().reply.command != g_command)
-        continue;
-      request(one, {Action::resume, 0, 0, wait_ms}, true);
-      settle(one, true);
-      check_done(one);
-    } catch (const Failure& failure) {
-      problems += fmt::format("; {}: it may be paused: amem resume", failure.what());
-    }
+  for (const Process& process : job)
+    if (!process.silence.empty() && process.reply.state == State::pausing)
+      problems +=
+          fmt::format("; it may be paused when it continues: amem resume --pid {}", process.pid);
+  std::erase_if(job, [](const Process& process) { return !process.silence.empty(); });
+  try {
+    settle(job, first, first);
+    std::erase_if(job, [&](const Process& process) {
+      return process.reply.state != state || process.reply.command != g_command;
+    });
+    for (const Process& process : job) opposite.safe_point = process.reply.safe_points;
+    settle(job, opposite);
+    check_done(job);
+  } catch (const Failure& failure) {
+    problems += fmt::format("; {}: amem status says what is paused", failure.what());
   }
   return problems;
 }
@@ -139,15 +145,15 @@ bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadli
   try {
     const uint64_t safe_point = is_nccl ? 0 : hold(job, deadline);
     const std::vector<Tag> tags(options.tags.begin(), options.tags.end());
-    request(job, {Action::pause, 0, safe_point, try_ms, tags});
-    check_done(job);
-    settle(job);
+    settle(job, {Action::pause, 0, safe_point, try_ms, tags});
+    if (job.empty()) throw Failure(kFailed, "its processes have ended");
     check_done(job);
     return true;
   } catch (const Failure& failure) {
-    const bool was_late = std::any_of(
-        job.begin(), job.end(), [](const Process& process) { return process.reply.was_late; });
-    const std::string problems = release_and_resume(job, options.wait_ms());
+    const bool was_late =
+        std::ranges::any_of(job, [](const Process& process) { return process.reply.was_late; });
+    const std::string problems =
+        take_back(job, {Action::release}, State::paused, {Action::resume, 0, 0, options.wait_ms()});
     if (is_nccl && was_late && problems.empty() && !deadline.passed()) return false;
     throw Failure(failure.exit_code,
                   fmt::format("the job is not paused: {}{}", failure.what(), problems));
@@ -157,6 +163,8 @@ bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadli
 /// While ranks call collectives of NCCL at different times, one may be in flight that waits for a
 /// call which waits for the pause.
 void pause_job(Job& job, const RemoteOptions& options) {
+  if (options.is_nccl() && options.pid > 0)
+    std::erase_if(job, [&](const Process& process) { return process.pid != options.pid; });
   const Deadline deadline = Deadline::after_ms(options.wait_ms());
   uint32_t try_ms =
       options.is_nccl() ? std::min(kFirstTryMs, options.wait_ms()) : options.wait_ms();
@@ -167,71 +175,80 @@ void pause_job(Job& job, const RemoteOptions& options) {
   for (const Process& process : job) fmt::print("{}: {}\n", name_of(process), process.reply.text);
 }
 
+/// All processes of the job, or none: each stays at its safe point until all have resumed.
+void resume_job(Job& job, const RemoteOptions& options) {
+  std::erase_if(job, [](const Process& process) {
+    const bool is_other = process.silence.empty() && process.reply.state != State::paused;
+    if (is_other) fmt::print("{}: not paused by amem pause\n", name_of(process));
+    return is_other;
+  });
+  const Control hold{Action::hold, 0, 0, kHoldMs};
+  try {
+    request(job, hold);
+    settle(job, {Action::resume, 0, 0, options.wait_ms()}, hold);
+    request(job, {});
+    check_done(job);
+  } catch (const Failure& failure) {
+    const std::string problems =
+        take_back(job, hold, State::held, {Action::pause, 0, 0, options.wait_ms()});
+    throw Failure(failure.exit_code,
+                  fmt::format("the job is not resumed: {}{}", failure.what(), problems));
+  }
+  for (const Process& process : job) fmt::print("{}: {}\n", name_of(process), process.reply.text);
+  ask_all(job, {Action::release});
+}
+
+/// Of a process that does not answer: as in engine/room_wait.cc, from what it was started with.
+std::string job_at_start(long pid) {
+  const std::string group = started_with(pid, {"AMEM_GROUP=", "AMEM_GROUPID="});
+  if (!group.empty()) return "group " + group;
+  std::string parent;
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("PPid:\t")) parent = line.substr(strlen("PPid:\t"));
+  struct stat pid_namespace {};
+  (void)stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &pid_namespace);
+  return fmt::format("parent {} in {}", parent, pid_namespace.st_ino);
+}
+
 /// The selected processes, by job.
 std::map<std::string, Job> jobs_of(const RemoteOptions& options) {
-  const Result<std::set<InstanceId>> instances = instances_of_this_user();
-  if (!instances.ok()) throw Failure(kFailed, instances.error().message);
-  std::map<InstanceId, Message> queries;
-  for (const InstanceId& instance : instances.value()) queries[instance] = Control{};
+  Job all;
+  for (const InstanceId& instance : known_instances()) all.push_back({instance});
+  ask_all(all, {});
   std::map<std::string, Job> jobs;
   std::string chosen = "group " + options.group;
-  for (const Answer& answer : ask(queries, kAnswerMs)) {
-    const bool is_chosen = options.pid > 0 && answer.pid == options.pid;
-    if (!answer.silence.empty() && !is_chosen) {
-      fmt::print(stderr, "amem: process {} is left out: {}\n", answer.pid, answer.silence);
-      continue;
-    }
-    const Process process = process_of(answer);
-    if (is_chosen) chosen = process.reply.job;
-    jobs[process.reply.job].push_back(process);
+  for (const Process& process : all) {
+    const std::string job = process.silence.empty() ? process.reply.job : job_at_start(process.pid);
+    if (options.pid > 0 && process.pid == options.pid) chosen = job;
+    jobs[job].push_back(process);
   }
   if (!options.all) std::erase_if(jobs, [&](const auto& job) { return job.first != chosen; });
   if (!jobs.empty()) return jobs;
-  throw Failure(kFailed, options.all ? "no process of this user runs amem"
-                         : options.pid > 0
-                             ? fmt::format("process {} does not run amem, or is "
-                                           "another user's",
-                                           options.pid)
-                             : fmt::format("there is no process of group {}", options.group));
+  throw Failure(kFailed, options.all       ? "no process of this user runs amem"
+                         : options.pid > 0 ? why_unknown(options.pid)
+                                           : "there is no process of group " + options.group);
 }
 
 /// A job that fails does not keep the others from their turn.
 template <typename Body>
-void for_each_job(const RemoteOptions& options, Body body) {
-  std::optional<Failure> first;
+int for_each_job(const RemoteOptions& options, Body body) {
+  int exit_code = 0;
   for (auto& [name, job] : jobs_of(options)) {
     try {
-      body(job);
+      body(job, options);
     } catch (const Failure& failure) {
-      if (first) fmt::print(stderr, "amem: {}\n", failure.what());
-      if (!first) first.emplace(failure);
+      fmt::print(stderr, "amem: {}\n", failure.what());
+      exit_code = failure.exit_code;
     }
   }
-  if (first) throw Failure(*first);
+  return exit_code;
 }
 
 }  // namespace
 
-void pause_jobs(const RemoteOptions& options) {
-  for_each_job(options, [&](Job& job) {
-    if (options.is_nccl() && options.pid > 0)
-      std::erase_if(job, [&](const Process& process) { return process.pid != options.pid; });
-    pause_job(job, options);
-  });
-}
+int pause_jobs(const RemoteOptions& options) { return for_each_job(options, pause_job); }
 
-void resume_jobs(const RemoteOptions& options) {
-  for_each_job(options, [&](Job& job) {
-    for (const Process& process : job)
-      if (process.reply.state != State::paused)
-        fmt::print("{}: not paused by amem pause\n", name_of(process));
-    std::erase_if(job, [](const Process& each) { return each.reply.state != State::paused; });
-    request(job, {Action::resume, 0, 0, options.wait_ms()}, true);
-    settle(job, true);
-    for (const Process& process : job)
-      if (process.reply.ok) fmt::print("{}: {}\n", name_of(process), process.reply.text);
-    check_done(job);
-  });
-}
+int resume_jobs(const RemoteOptions& options) { return for_each_job(options, resume_job); }
 
 }  // namespace amem

@@ -24,11 +24,11 @@ struct RemoteOptions {
 };
 
 /// Pauses the processes of a job, or none of them, and prints a line for each. The jobs of --all
-/// one after another. Throws Failure if a process refuses, does not answer, or does not reach the
-/// safe point in time (api/remote_control.h).
-void pause_jobs(const RemoteOptions& options);
+/// one after another. Says why, and returns the exit code, if a process refuses, does not answer,
+/// or does not reach the safe point in time (api/remote_control.h).
+int pause_jobs(const RemoteOptions& options);
 
-/// Resumes what pause_jobs() has paused. Throws Failure if a process stays paused.
-void resume_jobs(const RemoteOptions& options);
+/// Resumes what pause_jobs() has paused: all processes of a job, or none.
+int resume_jobs(const RemoteOptions& options);
 
 }  // namespace amem

@@ -44,14 +44,6 @@ std::vector<std::string> words_of(long pid, const char* file) {
   return words;
 }
 
-/// As its launcher has set it: torchrun, Open MPI, Slurm. "-" if none has.
-std::string rank_of(long pid) {
-  for (const std::string& word : words_of(pid, "environ"))
-    for (const char* name : {"RANK=", "OMPI_COMM_WORLD_RANK=", "SLURM_PROCID="})
-      if (word.starts_with(name)) return word.substr(strlen(name));
-  return "-";
-}
-
 /// What NVML reports of the GPUs on which the processes have memory, by UUID.
 using Gpus = std::map<std::string, GpuReport>;
 
@@ -187,7 +179,10 @@ Report read_replies(const std::vector<ProcessStatus>& processes, bool for_people
       // The pid from the kernel: a process in a container reports a different one.
       if (process.pid != 0) reply["pid"] = process.pid;
       reply["command"] = command_of(process.pid);
-      reply["rank"] = rank_of(process.pid);
+      // As its launcher has set it: torchrun, Open MPI, Slurm.
+      const std::string rank =
+          started_with(process.pid, {"RANK=", "OMPI_COMM_WORLD_RANK=", "SLURM_PROCID="});
+      reply["rank"] = rank.empty() ? "-" : rank;
       for (const Json& memory : reply.at("memory"))
         if (const auto [gpu, is_new] = out.gpus.try_emplace(memory.at("gpu")); is_new)
           gpu->second = ask_nvml(gpu->first);
@@ -246,6 +241,13 @@ std::string json_of(Report all, bool in_one_line) {
 }
 
 }  // namespace
+
+std::string started_with(long pid, std::initializer_list<const char*> names) {
+  for (const std::string& word : words_of(pid, "environ"))
+    for (const char* name : names)
+      if (word.starts_with(name)) return word.substr(strlen(name));
+  return "";
+}
 
 std::string command_of(long pid) {
   std::string command = fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " "));

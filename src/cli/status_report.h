@@ -24,6 +24,10 @@ struct StatusText {
 /// What the processes have replied. A reply that lacks what the table shows counts as none.
 StatusText status_text(const std::vector<ProcessStatus>& processes, StatusFormat format);
 
+/// Of the environment with which a process was started, the value of the first variable with one of
+/// these names, each with its '='. "" if there is none.
+std::string started_with(long pid, std::initializer_list<const char*> names);
+
 /// The beginning of the command line of a process.
 std::string command_of(long pid);
 

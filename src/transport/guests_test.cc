@@ -157,6 +157,35 @@ TEST(Guests, FirstRequestOfOneThatWaitsForTooLongCounts) {
   EXPECT_TRUE(std::holds_alternative<Drop>(a.recorder.take_seen()[1].received.message));
 }
 
+// A rank that was stopped does not pause when it continues: the command has told the others that it
+// did not.
+TEST(Guests, ControlOfOneThatHasLeftHasNoEffect) {
+  std::atomic<bool> is_held = false, goes_on = false;
+  Node a(NodeOptions(), [&](const PeerInfo&, uint64_t, const Message& message) {
+    if (!std::holds_alternative<Revoke>(message)) return;
+    is_held = true;
+    EXPECT_TRUE(eventually([&] { return goes_on.load(); }));
+  });
+  const auto holder = RawPeer::dial_to(a.id);
+  holder->introduce_to(a, random_instance_id());
+  auto left = RawPeer::dial_to(a.id), waits = RawPeer::dial_to(a.id);
+  holder->send(1, Revoke{});
+  ASSERT_TRUE(eventually([&] { return is_held.load(); }));
+  uint64_t command = 0;
+  for (RawPeer* const each : {left.get(), waits.get()}) {
+    each->greet(random_instance_id());
+    each->send(1, Control{Control::Action::pause, ++command});
+  }
+  left.reset();
+
+  goes_on = true;
+
+  ASSERT_TRUE(a.recorder.wait_seen(2));
+  const auto seen = a.recorder.take_seen();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(std::get<Control>(seen[1].received.message).command, command);
+}
+
 /// What is sent until the connection is closed, unread.
 int unread_requests(RawPeer& peer, const Message& request) {
   int sent = 0;

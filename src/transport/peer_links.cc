@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "transport/peer_links.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -13,6 +14,11 @@
 
 namespace amem {
 namespace {
+
+bool has_hung_up(int socket) {
+  pollfd state{socket, POLLRDHUP, 0};
+  return poll(&state, 1, 0) > 0;
+}
 
 /// The time between two attempts while the kernel lacks memory or a process is ending.
 constexpr int kRetryMs = 10;
@@ -185,9 +191,11 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
   if (role == Role::greeting) return greet(token, connection, std::get<Hello>(message));
 
   Peer& peer = peers_.at(*connection.peer);
+  const bool is_control = std::holds_alternative<Control>(message);
   const bool is_query = std::holds_alternative<StatusQuery>(message) ||
-                        std::holds_alternative<HostMemoryQuery>(message) ||
-                        std::holds_alternative<Control>(message);
+                        std::holds_alternative<HostMemoryQuery>(message) || is_control;
+  // Who no longer waits for the answer has told the job that this process did not pause.
+  if (is_control && has_hung_up(connection.fd())) return ok_status();
   if (is_query && !peer.is_partner && connection.queued() > 0)
     return protocol_error("it does not read the replies to its queries");
   Received received{std::move(message), std::move(packet.fds), connection.pid};

@@ -190,7 +190,8 @@ def test_exit_code_counts_a_reply_that_cannot_be_read(amem: Amem, start: Callabl
 
 
 def test_a_process_without_amem_is_named(amem: Amem) -> None:
-    assert_sentence(amem("status", "--pid", os.getpid()), 1, f"process {os.getpid()} does not run amem, or is another user's")
+    assert_sentence(amem("status", "--pid", os.getpid()), 1, f"process {os.getpid()} does not run amem: start it with amem run")
+    assert_sentence(amem("status", "--pid", 1 << 30), 1, f"there is no process {1 << 30}")
 
 
 @pytest.mark.parametrize("option", ["--user", "--watch"])

@@ -259,5 +259,6 @@ def test_processes_that_nvml_names_as_another_namespace_does_are_not_counted_twi
 
 
 def test_process_without_amem(amem: Amem) -> None:
-    assert_sentence(amem("why", os.getpid()), 1, f"process {os.getpid()} has no memory with amem, or is another user's")
+    assert_sentence(amem("why", os.getpid()), 1, f"process {os.getpid()} does not run amem: start it with amem run")
+    assert_sentence(amem("why", 1 << 30), 1, f"there is no process {1 << 30}")
     assert_sentence(amem("why", "0"), 2, "0 is not the number of a process")

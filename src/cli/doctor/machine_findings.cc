@@ -85,17 +85,14 @@ Status check_sockets() {
 }
 
 void add_processes(Findings& findings) {
-  if (const Status usable = check_sockets(); !usable.ok())
+  const Status usable = check_sockets();
+  const Result<std::set<InstanceId>> instances = instances_of_this_user();
+  if (!usable.ok() || !instances.ok())
     return findings.push_back(
         {fail, "processes",
-         usable.error().message +
+         (usable.ok() ? instances.error() : usable.error()).message +
              ": processes of a job find one another in /dev/shm, which must be "
              "writable for this user: mount a tmpfs there"});
-  const Result<std::set<InstanceId>> instances = instances_of_this_user();
-  if (!instances.ok())
-    return findings.push_back(
-        {fail, "processes",
-         instances.error().message + ": processes of a job find one another in /dev/shm"});
   findings.push_back(
       {ok, "processes",
        fmt::format("user {} has {} processes with amem that share /dev/shm with this one",
