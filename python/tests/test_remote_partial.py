@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
+import test_remote
 from conftest import TIMEOUT_S, Build
-from test_remote import RIGHT, Job, Start, start  # noqa: F401 (a fixture)
+from test_remote import RIGHT, Job, Start
+
+start = test_remote.start
 
 
 def until(holds: Callable[[], object]) -> None:

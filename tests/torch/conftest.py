@@ -65,7 +65,7 @@ def runtime_for(python: Path, build: Path) -> Path:
                                    capture_output=True, text=True, check=True).stdout.strip())
     headers = [file.parent for name in ("cuda_runtime_api.h", "cublas_v2.h") for file in packages.glob(f"nvidia/*/include/{name}")]
     assert len(headers) == 2, f"{packages} has no headers of the CUDA runtime and cuBLAS"
-    sources = [Path(__file__).with_name(name) for name in ("cudart.cc", "cublas.cc")]
+    sources = [Path(__file__).with_name(name) for name in ("cudart.cc", "cublas.cc", "nccl.cc")]
     library = build / "tests" / "torch" / ("libcudart-" + str(packages).strip("/").replace("/", "-") + ".so")
     if not library.exists() or any(library.stat().st_mtime < source.stat().st_mtime for source in sources):
         library.parent.mkdir(parents=True, exist_ok=True)

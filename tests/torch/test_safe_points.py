@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""An unmodified training that amem pause pauses after a step of its optimizer: examples/train.py."""
+"""Unmodified trainings that amem pause pauses after a step of their optimizers: examples/train.py, and trainer.py by torchrun."""
 
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from conftest import ROOT, TIMEOUT_S, SimulatedTorch
+
+RUN = ["amem", "run", "--tensors", "job", "--safe-point", "optimizer", "--group", "simulated", "--"]
 
 
 def installed(folder: Path) -> str:
@@ -17,34 +22,73 @@ def installed(folder: Path) -> str:
     return f"{folder}:{ROOT / 'python'}"
 
 
-def test_training_stops_after_a_step_and_goes_on(simulated: SimulatedTorch, tmp_path: Path) -> None:
-    variables = simulated.variables(PYTHONPATH=installed(tmp_path / "site"), CUBLAS_WORKSPACE_CONFIG=":4096:8")
+class Training:
+    """A training that writes a line for each iteration."""
 
-    def amem(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["amem", *arguments], env=variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    def __init__(self, simulated: SimulatedTorch, folder: Path, command: list[str]) -> None:
+        self.variables = simulated.variables(PYTHONPATH=installed(folder / "site"), CUBLAS_WORKSPACE_CONFIG=":4096:8")
+        self.variables["LD_PRELOAD"] += f":{simulated.build / 'sim' / 'libnccl.so.2'}"  # PyTorch would load the real NCCL
+        self.written = folder / "losses.0"
+        self.process = subprocess.Popen([*RUN, str(simulated.python), *command], env=self.variables)
 
-    def steps() -> int:
-        losses = tmp_path / "losses.0"
-        return len(losses.read_text().splitlines()) if losses.exists() else 0
+    def amem(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["amem", *arguments, "--group", "simulated"]
+        return subprocess.run(command, env=self.variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
-    def wait_for_steps(count: int) -> None:
+    def steps(self) -> int:
+        return len(self.written.read_text().splitlines()) if self.written.exists() else 0
+
+    def wait_for_steps(self, count: int) -> None:
         deadline = time.monotonic() + TIMEOUT_S
-        while steps() < count:
-            assert training.poll() is None and time.monotonic() < deadline
+        while self.steps() < count and self.process.poll() is None:
+            assert time.monotonic() < deadline
             time.sleep(0.01)  # allow: between two looks, under a deadline
 
-    command = ["amem", "run", "--tensors", "job", "--safe-point", "optimizer", "--group", "simulated", "--", str(simulated.python),
-               str(ROOT / "examples" / "train.py"), "--losses", str(tmp_path / "losses"), "--steps", "100000", "--gib", "0.25"]
-    with subprocess.Popen(command, env=variables) as training:
-        try:
-            for _ in range(3):
-                wait_for_steps(steps() + 2)
-                paused = amem("pause", "--group", "simulated")
-                assert paused.returncode == 0 and "MiB released" in paused.stdout, paused.stderr
-                assert int(paused.stdout.split()[2]) > 250
-                stopped = steps()
-                time.sleep(0.2)  # allow: it shows that nothing happens
-                assert steps() <= stopped + 1  # the loss of the step is written after it
-                assert amem("resume", "--group", "simulated").returncode == 0
-        finally:
-            training.kill()
+    def pause_and_resume(self) -> None:
+        """Somewhere; nothing happens in between."""
+        self.wait_for_steps(self.steps() + 2)
+        paused = self.amem("pause")
+        assert paused.returncode == 0 and "MiB released" in paused.stdout, paused.stderr
+        stopped = self.steps()
+        time.sleep(0.2)  # allow: it shows that nothing happens
+        assert self.steps() <= stopped + 1  # the loss of the step is written after it
+        resumed = self.amem("resume")
+        assert resumed.returncode == 0, resumed.stderr
+
+
+@pytest.fixture
+def started() -> Iterator[list[Training]]:
+    trainings: list[Training] = []
+    yield trainings
+    for training in trainings:
+        training.process.terminate()
+        training.process.wait(TIMEOUT_S)
+
+
+def test_training_stops_after_a_step_and_goes_on(simulated: SimulatedTorch, tmp_path: Path, started: list[Training]) -> None:
+    command = [str(ROOT / "examples" / "train.py"), "--losses", str(tmp_path / "losses"), "--steps", "100000", "--gib", "0.25"]
+    started.append(training := Training(simulated, tmp_path, command))
+    for _ in range(3):
+        training.pause_and_resume()
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp2", "scaler", "optimizers", "accumulation"])
+def test_ranks_of_torchrun_stop_together_and_compute_the_same(
+    simulated: SimulatedTorch, tmp_path: Path, kind: str, started: list[Training]
+) -> None:
+    iterations, pauses = 90 if kind == "fsdp2" else 150, 3
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    written = []
+    for name in ("alone", "paused"):
+        (folder := tmp_path / name).mkdir()
+        command = [*torchrun, str(Path(__file__).with_name("trainer.py")), kind, str(folder), str(iterations)]
+        started.append(training := Training(simulated, folder, command))
+        for _ in range(pauses if name == "paused" else 0):
+            training.pause_and_resume()
+            paused = training.amem("pause", "--tag", "nccl")  # at once; a call resumes it
+            assert paused.returncode == 0, paused.stderr
+        assert training.process.wait(TIMEOUT_S) == 0
+        written.append([(folder / f"losses.{rank}").read_text() for rank in range(2)])
+    assert written[0] == written[1]
+    steps = {"scaler": [100], "optimizers": [150, 75], "accumulation": [50]}.get(kind, [iterations])
+    assert all(text.splitlines()[-1] == f"True {steps}" for text in written[1])
