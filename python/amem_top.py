@@ -255,7 +255,7 @@ class Top(App):
 
     def action_ask(self, verb: str) -> None:
         row = next(iter(self.query_one(Table).selected()), None)
-        if row and row.tag != "-":
+        if row and row.tag != "-" and row.command:  # a process of another pid namespace has none, and its pid is not of this one
             what = f"{verb} {row.tag} of" if verb == "pause" else verb  # amem resume resumes what amem pause has paused
             question = Question(f"{what} the job of process {row.pid}, {row.command}? y/n")
             self.push_screen(question, lambda yes: self.run_worker(self.change(verb, row)) if yes else None)

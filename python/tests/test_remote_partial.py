@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 import test_remote
 from conftest import TIMEOUT_S, Build
 from test_remote import RIGHT, Job, Start

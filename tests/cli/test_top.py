@@ -226,11 +226,12 @@ def test_says_why_a_pause_has_failed(tmp_path: Path) -> None:
     live(tmp_path, steps)
 
 
-def test_what_has_no_tag_is_not_paused(tmp_path: Path) -> None:
+def test_what_has_no_tag_or_no_pid_here_is_not_paused(tmp_path: Path) -> None:
     async def steps(one: Live) -> None:
-        await one.says(status(process(5), silent=(MUTE,)))
-        assert one.rows() == [(5, "-"), (77, "-")]
-        for _ in range(2):
+        elsewhere = process(6, memory("GPU-9", "weights"), command="", rank="-")  # in another pid namespace: its pid is not of this one
+        await one.says(status(process(5), elsewhere, silent=(MUTE,)))
+        assert sorted(one.rows()) == [(5, "-"), (6, "weights"), (77, "-")]
+        for _ in range(3):
             await one.pilot.press("p", "y", "down")
         assert one.called() == [] and len(one.top.screen_stack) == 1
 
