@@ -161,7 +161,7 @@ def main(program: str, arguments: List[str]) -> None:
     try:
         start_http_server(port, addr=host, registry=registry)
     except OSError as error:
-        sys.exit(f"amem: amem exporter cannot listen on {host}:{port}: {error.strerror}")
+        sys.exit(f"amem: amem exporter cannot listen on {host}:{port}: {error.strerror}; --listen names another address")
     print(f"amem: metrics on http://{host}:{port}/metrics", file=sys.stderr, flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         threading.Event().wait()

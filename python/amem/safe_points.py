@@ -25,7 +25,7 @@ _count: Callable[[], int] = _count_first
 
 
 def safe_point() -> None:
-    """The process is at a safe point: until the call returns, none of its threads uses GPU memory with a tag.
+    """The process is at a safe point: until the call returns, none of its threads uses GPU memory with a tag. Always in one thread.
 
     Every process of a job calls it equally often, for example once in each step after the collectives of the step. Where
     `amem pause` was called for the job, all of its processes wait in the same call until `amem resume`: their memory leaves the

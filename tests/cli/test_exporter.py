@@ -176,7 +176,7 @@ def test_port_in_use_is_one_sentence(amem: Amem) -> None:
         process = exporter(amem, "--listen", f"127.0.0.1:{port}")
         _, err = process.communicate(timeout=TIMEOUT_S)
 
-    assert (process.returncode, err) == (1, f"amem: amem exporter cannot listen on 127.0.0.1:{port}: Address already in use\n")
+    assert (process.returncode, err) == (1, f"amem: amem exporter cannot listen on 127.0.0.1:{port}: Address already in use; --listen names another address\n")
 
 
 @pytest.mark.parametrize("address", ["9436", "host:", ":0", ":70000", ":http"])
