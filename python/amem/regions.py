@@ -62,7 +62,7 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
     number, process, route = ctypes.c_uint64(0), os.getpid(), Route(tag, kind, all_threads)
     with contextlib.ExitStack() as stack:
         # Before the calls: the handler of a signal can raise after any of them.
-        stack.callback(lambda: number.value and call("amemCloseRegion", number.value))
+        stack.callback(lambda: number.value and value_of("amemCloseRegion", number.value))
         stack.callback(route.end)
         name = ctypes.c_char_p(None if tag is None else encoded(tag))
         call("amemOpenRegion", name, Int(kind), Int(all_threads), ctypes.byref(number))
@@ -170,8 +170,8 @@ def backup(tensor: Any, *, copy: bool = False) -> Any:
     """The contents of a paused tensor of PyTorch, as a tensor on the CPU.
 
     Without `copy`, the result shares memory with the host copy where that is contiguous, and is valid until the tag
-    is resumed; it must not be written, or used in a forked child, which does not have this memory. Raises AmemError if the
-    tensor is not contiguous, is not paused, or its contents are not kept.
+    is resumed; it keeps the tensor, and must not be written, or used in a forked child, which does not have this memory.
+    Raises AmemError if the tensor is not contiguous, is not paused, or its contents are not kept.
     """
     check_tensor(tensor, "layout")
     import torch
@@ -181,6 +181,7 @@ def backup(tensor: Any, *, copy: bool = False) -> Any:
     address = None if copy else value_of("amemGetBackup", tensor.data_ptr(), tensor.nbytes)
     if address is not None and tensor.nbytes > 0:
         data = (ctypes.c_uint8 * tensor.nbytes).from_address(address)
+        data.tensor = tensor  # whose end would be that of the copy
         result = torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).view(tensor.shape)
     else:
         result = torch.empty(tensor.shape, dtype=tensor.dtype)

@@ -199,3 +199,27 @@ for said, call in calls.items():
     else:
         sys.exit(f"no error: {said}")
 """)
+
+
+def test_copy_outlives_the_program_s_reference_to_its_tensor(simulated: SimulatedTorch) -> None:
+    """Host memory of memory that is freed is used by the next pause."""
+    simulated.run("""
+with amem.region("weights"):
+    weights = of(8 * MIB)
+with amem.region("others"):
+    others = [of(8 * MIB) for _ in range(4)]
+write(weights, 1)
+amem.pause("weights")
+copy = amem.backup(weights)
+del weights
+gc.collect()
+torch.cuda.empty_cache()
+for seed, tensor in enumerate(others):
+    write(tensor, seed + 2)
+amem.pause("others")
+expect(holds(copy, 1), "the copy")
+amem.resume()
+del copy
+torch.cuda.empty_cache()
+expect("weights" not in amem.stats()["tags"], "the tensor ends with its copy")
+""")
