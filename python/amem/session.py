@@ -165,10 +165,10 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
     remaking.note_paused()
     for is_last in (False, True):
         try:
-            if wait is None:
+            if wait is None and not is_last:
                 call("amemResumeWithTimeout", selection, timeout_ms)
-            else:
-                call("amemResumeWait", selection, wait_ms, timeout_ms)
+            else:  # once for the whole wait
+                call("amemResumeWait", selection, 0 if is_last else wait_ms, timeout_ms)
             break
         except OutOfMemory as error:
             if is_last or not torch_cache.empty_cache():

@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """What a program does beside pauses: captures, frees, empties the cache in other threads, and forks."""
 
+import pytest
+
 from conftest import SimulatedTorch
 
 
@@ -223,3 +225,33 @@ del copy
 torch.cuda.empty_cache()
 expect("weights" not in amem.stats()["tags"], "the tensor ends with its copy")
 """)
+
+
+@pytest.mark.parametrize("wait, setting", [("2", "0"), ("None", "2000")])
+def test_resume_that_empties_the_cache_does_not_wait_twice(simulated: SimulatedTorch, wait: str, setting: str) -> None:
+    simulated.run(f"""
+import threading, time
+with amem.region("weights"):
+    weights = of(2000 * MIB)
+amem.pause("weights")
+block, small = of(3000 * MIB), of(100 * MIB)
+threading.Timer(1, globals().pop, ["small"]).start()
+ends, call = [], amem.session.call
+
+
+def noted(name, *arguments):
+    try:
+        call(name, *arguments)
+    finally:
+        ends.append(time.monotonic())
+
+
+amem.session.call, began = noted, time.monotonic()
+try:
+    amem.resume("weights", wait={wait})
+except amem.OutOfMemory as error:
+    expect(ends[0] - began >= 2 and len(ends) == 2, "waits, and tries again without the cache")
+    expect(ends[1] - ends[0] < 1.5, f"{{ends[1] - ends[0]}} s more")
+else:
+    sys.exit("2000 MiB fit beside 3000 of 4096")
+""", AMEM_RESUME_WAIT_MS=setting)
