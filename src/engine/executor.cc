@@ -203,12 +203,9 @@ Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* repor
   const Stopwatch watch(&report->copy_ms);
   AMEM_TRY(wait_for_late_copies(deadline));  // to memory that a resume has left
   Status status = copy_and_release(plan, deadline, report);
-  {
-    MutexLock lock(mutex_);  // also after a resume: a pause may run beside
-    staging_.clear();
-  }
-  if (status.ok()) return status;
   MutexLock lock(registry_.mutex);
+  staging_.clear();  // also when a resume saves contents again: a pause may run beside it
+  if (status.ok()) return status;
   for (Backing* const backing : registry_.find_backings(plan.own)) {
     if (backing->state != saving) continue;
     backing->state = resident;

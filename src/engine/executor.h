@@ -98,7 +98,7 @@ class Executor {
                                                     Deadline deadline);
   Status reserve(const Plan& plan, const Transfers& transfers, Deadline deadline);
   Status make_file(Transfers& transfers, Deadline deadline);
-  HostBlock take_block(const Transfer& transfer);
+  HostBlock take_block(const Transfer& transfer) AMEM_REQUIRES(registry_.mutex);
   size_t take_blocks(Transfers& transfers);
   Result<Transfers> next_transfers(Plan* plan, Transfers* remaining, Deadline deadline);
   static bool lacks_host_memory(const Error& error) { return error.kind == ErrorKind::os; }
@@ -141,7 +141,7 @@ class Executor {
   Mutex mutex_;
   /// By device: pinned memory through which this pause copies to files. That of contents in files
   /// is the block of their pause: they may be restored at the same time.
-  std::map<int, HostBlock> staging_ AMEM_GUARDED_BY(mutex_);
+  std::map<int, HostBlock> staging_ AMEM_GUARDED_BY(registry_.mutex);
   /// Of calls of move_in() that have missed their deadline.
   std::vector<std::shared_ptr<CopyPipeline>> late_ AMEM_GUARDED_BY(mutex_);
 };

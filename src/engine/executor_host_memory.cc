@@ -98,7 +98,6 @@ Status Executor::make_file(Transfers& transfers, Deadline deadline) {
 
 /// The host memory of a transfer; of all transfers of the pause and the device to files, the same.
 HostBlock Executor::take_block(const Transfer& transfer) {
-  MutexLock lock(mutex_);
   HostBlock block = transfer.needs_file ? staging_[transfer.device] : nullptr;
   if (block != nullptr) return block;
   const size_t bytes = host_bytes(transfer);

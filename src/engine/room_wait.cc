@@ -30,20 +30,7 @@ RoomWait::RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<s
       gpus_(gpus),
       wait_ms_(wait_ms),
       deadline_(Deadline::after_ms(wait_ms)),
-      cancelled_(cancelled) {
-  if (wait_ms == 0) return;
-  join();
-  step_point("resume_joined");
-}
-
-void RoomWait::join() {
-  const Status joined = ticket_.join(job_of(context_), gpus_);
-  in_queue_ = joined.ok();
-  is_behind_ = !in_queue_ && joined.error().kind == ErrorKind::misuse;
-  if (!in_queue_ && !is_behind_)
-    AMEM_LOG(warn, -1, "the resume waits for GPU memory outside the queue of processes: %s",
-             joined.error().message.c_str());
-}
+      cancelled_(cancelled) {}
 
 RoomWait::~RoomWait() {
   if (in_queue_) ticket_.leave(resumed_, deadline_);
@@ -54,8 +41,17 @@ bool RoomWait::ended() const {
 }
 
 bool RoomWait::is_first() {
-  if (is_behind_) join();
-  if (!in_queue_) return !is_behind_;
+  if (wait_ms_ == 0 || outside_queue_) return true;
+  if (!in_queue_) {
+    const Status joined = ticket_.join(job_of(context_), gpus_);
+    if (!joined.ok() && joined.error().kind == ErrorKind::misuse) return false;
+    step_point("resume_joined");
+    if (in_queue_ = joined.ok(); !in_queue_) {
+      AMEM_LOG(warn, -1, "the resume waits for GPU memory outside the queue of processes: %s",
+               joined.error().message.c_str());
+      return outside_queue_ = true;
+    }
+  }
   const Result<bool> first = ticket_.is_first();
   return !first.ok() || first.value();
 }

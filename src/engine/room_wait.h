@@ -29,9 +29,10 @@ class RoomWait {
   RoomWait(const RoomWait&) = delete;
 
   bool waits() const { return wait_ms_ > 0; }
-  /// Waits until no other process, and no other resume of this one, comes first. Meanwhile calls
-  /// `release`, which releases the memory that this process would hold. Errors: of `release`; as of
-  /// a driver call that lacks memory, if the wait ends before; misuse once exit() has begun.
+  /// Joins the queue, and waits until no other process, and no other resume of this one, comes
+  /// first. Meanwhile calls `release`, which releases the memory that this process would hold.
+  /// Errors: of `release`; as of a driver call that lacks memory, if the wait ends before; misuse
+  /// once exit() has begun.
   Status wait_for_turn(const std::function<Status()>& release);
   /// Executor::WaitForRoom. Errors: `lack` if the wait ends or another process comes first now.
   Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);
@@ -40,7 +41,6 @@ class RoomWait {
   void note_success() { resumed_ = true; }
 
  private:
-  void join();
   bool ended() const;
   bool is_first();
 
@@ -50,8 +50,7 @@ class RoomWait {
   const long wait_ms_;
   const Deadline deadline_;
   const std::atomic<bool>* const cancelled_;
-  bool in_queue_ = false, lost_turn_ = false, resumed_ = false;
-  bool is_behind_ = false;  ///< another resume of this process is in the queue
+  bool in_queue_ = false, outside_queue_ = false, lost_turn_ = false, resumed_ = false;
 };
 
 }  // namespace amem
