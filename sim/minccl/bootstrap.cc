@@ -23,12 +23,12 @@ constexpr uint64_t kGatherTag = 1ull << 32, kGatherOfTag = kGatherTag - 1;
 
 }  // namespace
 
-ncclResult_t Bootstrap::listen() { return listen_loopback(&listener_, &port_); }
+ncclResult_t Bootstrap::listen() { return listen_here(&listener_, &endpoint_); }
 
 ncclResult_t Bootstrap::join(const RootAddress& root, const PeerInfo& self, int ranks,
                              const Patience& patience) {
   UniqueFd connection;
-  MINCCL_TRY(connect_loopback(root.port, patience, &connection));
+  MINCCL_TRY(connect_to(root.endpoint, patience, &connection));
   MINCCL_TRY(send_all(connection.get(), &root.nonce, sizeof root.nonce, patience));
   MINCCL_TRY(send_all(connection.get(), &ranks, sizeof ranks, patience));
   MINCCL_TRY(send_all(connection.get(), &self, sizeof self, patience));
@@ -46,7 +46,7 @@ void Bootstrap::adopt(std::vector<PeerInfo> peers, int rank) {
 ncclResult_t Bootstrap::send(int peer, uint64_t tag, const void* data, size_t bytes,
                              const Patience& patience) {
   UniqueFd connection;
-  MINCCL_TRY(connect_loopback(peers_[peer].port, patience, &connection));
+  MINCCL_TRY(connect_to(peers_[peer].endpoint, patience, &connection));
   MessageHeader header{tag, static_cast<uint32_t>(bytes), rank_};
   MINCCL_TRY(send_all(connection.get(), &header, sizeof header, patience));
   return send_all(connection.get(), data, bytes, patience);
@@ -54,7 +54,7 @@ ncclResult_t Bootstrap::send(int peer, uint64_t tag, const void* data, size_t by
 
 ncclResult_t Bootstrap::accept_message(const Patience& patience, Message* message) {
   UniqueFd connection;
-  MINCCL_TRY(accept_loopback(listener_.get(), patience, &connection));
+  MINCCL_TRY(accept_one(listener_.get(), patience, &connection));
   MessageHeader header{};
   MINCCL_TRY(recv_all(connection.get(), &header, sizeof header, patience));
   if (header.bytes > kLargestMessageBytes)

@@ -21,9 +21,9 @@ struct PeerInfo {
   int version;             ///< ncclGetVersion()
   UdsName uds_name;        ///< UdsService::name()
   uint64_t simple_bytes;
-  uint64_t host;    ///< equal for ranks of one node: NCCL_HOSTID
-  uint64_t fabric;  ///< fabric_of() its GPU
-  uint16_t port;    ///< of the rank's Bootstrap
+  uint64_t host;      ///< equal for ranks of one node: NCCL_HOSTID
+  uint64_t fabric;    ///< fabric_of() its GPU
+  Endpoint endpoint;  ///< of the rank's Bootstrap
   bool cumem;
   bool p2p_disabled;
   bool nvls;  ///< wanted, and the GPU supports multicast
@@ -34,23 +34,23 @@ inline bool is_same_process(const PeerInfo& a, const PeerInfo& b) {
   return a.pid == b.pid && a.pid_namespace == b.pid_namespace;
 }
 
-/// The contents of the unique id: the port of the root, and a number that identifies the root.
+/// The contents of the unique id: where the root listens, and a number that identifies the root.
 struct RootAddress {
   uint64_t magic;
   uint64_t nonce;
-  uint16_t port;
+  Endpoint endpoint;
 };
 
 /// Starts a root: a thread that collects the PeerInfo of all ranks, sends the table to all ranks,
 /// and ends. Also ends if a rank does not connect within MINCCL_TIMEOUT_MS.
 ncclResult_t start_root(RootAddress* address);
 
-/// Messages of a rank to the other ranks of its communicator, over loopback TCP, with one
+/// Messages of a rank to the other ranks of its communicator, over TCP, with one
 /// connection for each message. For one thread at a time.
 class Bootstrap {
  public:
   ncclResult_t listen();
-  uint16_t port() const { return port_; }
+  const Endpoint& endpoint() const { return endpoint_; }
 
   /// Exchanges PeerInfo with the other ranks through the root.
   ncclResult_t join(const RootAddress& root, const PeerInfo& self, int ranks,
@@ -83,7 +83,7 @@ class Bootstrap {
   ncclResult_t accept_message(const Patience& patience, Message* message);
 
   UniqueFd listener_;
-  uint16_t port_ = 0;
+  Endpoint endpoint_{};
   int rank_ = 0;
   std::vector<PeerInfo> peers_;
   std::deque<Message> unexpected_;

@@ -21,7 +21,7 @@ struct Visitor {
 
 ncclResult_t receive_visitor(int listener, Visitor* visitor) {
   Patience patience = Patience::begin();
-  MINCCL_TRY(accept_loopback(listener, patience, &visitor->connection));
+  MINCCL_TRY(accept_one(listener, patience, &visitor->connection));
   int fd = visitor->connection.get();
   MINCCL_TRY(recv_all(fd, &visitor->nonce, sizeof visitor->nonce, patience));
   MINCCL_TRY(recv_all(fd, &visitor->ranks, sizeof visitor->ranks, patience));
@@ -63,7 +63,7 @@ ncclResult_t start_root(RootAddress* address) {
   address->magic = kMagic;
   if (getrandom(&address->nonce, sizeof address->nonce, 0) != sizeof address->nonce)
     return fail(ncclSystemError, "getrandom failed");
-  MINCCL_TRY(listen_loopback(&listener, &address->port));
+  MINCCL_TRY(listen_here(&listener, &address->endpoint));
   // Nobody can wait for it: the ranks of the communicator may all be in other processes.
   std::thread(serve, std::move(listener), address->nonce).detach();
   return ncclSuccess;

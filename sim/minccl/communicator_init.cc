@@ -50,7 +50,7 @@ PeerInfo Communicator::describe() const {
   ncclGetVersion(&info.version);
   info.uds_name = uds_.name();
   info.simple_bytes = settings().simple_bytes;
-  info.port = bootstrap_.port();
+  info.endpoint = bootstrap_.endpoint();
   info.cumem = settings().cumem;
   info.p2p_disabled = settings().p2p_disabled;
   info.host = settings().host;

@@ -46,6 +46,7 @@ Settings read_settings() {
   long simple = number("MINCCL_BUFFSIZE", 1 << 20, 8 << 10, 64 << 20);
   read.simple_bytes = static_cast<size_t>((simple + 1023) / 1024 * 1024);
   read.net_plugin = getenv("NCCL_NET_PLUGIN");
+  if (const char* address = getenv("MINCCL_ADDRESS")) read.address = address;
   read.net_plugin_table = getenv("MINCCL_NET_PLUGIN_TABLE");
   read.net_plugin_least_bytes =
       static_cast<size_t>(number("MINCCL_NET_PLUGIN_LEAST", 0, 0, 1L << 40));

@@ -34,7 +34,8 @@ struct Settings {
   /// MINCCL_NET_PLUGIN_LEAST: only buffers of this size or more are registered, because NCCL
   /// registers network buffers but not P2P buffers.
   size_t net_plugin_least_bytes = 0;
-  long timeout_ms = 60000;  ///< MINCCL_TIMEOUT_MS: every wait except those inside kernels
+  const char* address = "127.0.0.1";  ///< MINCCL_ADDRESS: of this host, IPv4
+  long timeout_ms = 60000;            ///< MINCCL_TIMEOUT_MS: every wait except those inside kernels
 };
 
 const Settings& settings();

@@ -24,11 +24,11 @@ ncclResult_t fail_system(const char* call) {
   return fail(ncclSystemError, "%s: %s", call, strerror(errno));
 }
 
-sockaddr_in loopback(uint16_t port) {
+sockaddr_in address_of(const Endpoint& at) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = at.port;
+  address.sin_addr.s_addr = at.ip;
   return address;
 }
 
@@ -64,37 +64,37 @@ ncclResult_t wait_for(int fd, short events, const Patience& patience, const char
   }
 }
 
-ncclResult_t listen_loopback(UniqueFd* listener, uint16_t* port) {
+ncclResult_t listen_here(UniqueFd* listener, Endpoint* at) {
   MINCCL_TRY(open_socket(listener));
-  sockaddr_in address = loopback(0);
+  sockaddr_in address = address_of({inet_addr(settings().address), 0});
   socklen_t length = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener->get(), generic, length) != 0) return fail_system("bind(127.0.0.1)");
+  if (bind(listener->get(), generic, length) != 0) return fail_system("bind(MINCCL_ADDRESS)");
   if (listen(listener->get(), 1024) != 0) return fail_system("listen");
   if (getsockname(listener->get(), generic, &length) != 0) return fail_system("getsockname");
-  *port = ntohs(address.sin_port);
+  *at = {address.sin_addr.s_addr, address.sin_port};
   return ncclSuccess;
 }
 
-ncclResult_t connect_loopback(uint16_t port, const Patience& patience, UniqueFd* connection) {
+ncclResult_t connect_to(const Endpoint& at, const Patience& patience, UniqueFd* connection) {
   MINCCL_TRY(open_socket(connection));
-  sockaddr_in address = loopback(port);
+  sockaddr_in address = address_of(at);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (connect(connection->get(), generic, sizeof address) != 0) {
     if (errno != EINPROGRESS)
-      return fail(ncclRemoteError, "connect(127.0.0.1:%u): %s", port, strerror(errno));
+      return fail(ncclRemoteError, "connect(port %u): %s", ntohs(at.port), strerror(errno));
     MINCCL_TRY(wait_for(connection->get(), POLLOUT, patience, "a connection"));
     int error = 0;
     socklen_t length = sizeof error;
     getsockopt(connection->get(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0)
-      return fail(ncclRemoteError, "connect(127.0.0.1:%u): %s", port, strerror(error));
+      return fail(ncclRemoteError, "connect(port %u): %s", ntohs(at.port), strerror(error));
   }
   send_at_once(connection->get());
   return ncclSuccess;
 }
 
-ncclResult_t accept_loopback(int listener, const Patience& patience, UniqueFd* connection) {
+ncclResult_t accept_one(int listener, const Patience& patience, UniqueFd* connection) {
   while (true) {
     connection->reset(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection->valid()) break;

@@ -25,10 +25,16 @@ struct Patience {
 /// errors.
 ncclResult_t wait_for(int fd, short events, const Patience& patience, const char* what);
 
-/// TCP over the loopback interface.
-ncclResult_t listen_loopback(UniqueFd* listener, uint16_t* port);
-ncclResult_t connect_loopback(uint16_t port, const Patience& patience, UniqueFd* connection);
-ncclResult_t accept_loopback(int listener, const Patience& patience, UniqueFd* connection);
+/// Where a socket listens, in the byte order of the network.
+struct Endpoint {
+  uint32_t ip;
+  uint16_t port;
+};
+
+/// TCP from and to MINCCL_ADDRESS of each host.
+ncclResult_t listen_here(UniqueFd* listener, Endpoint* at);
+ncclResult_t connect_to(const Endpoint& at, const Patience& patience, UniqueFd* connection);
+ncclResult_t accept_one(int listener, const Patience& patience, UniqueFd* connection);
 ncclResult_t send_all(int fd, const void* data, size_t bytes, const Patience& patience);
 ncclResult_t recv_all(int fd, void* data, size_t bytes, const Patience& patience);
 

@@ -79,6 +79,8 @@ Process::Process(const Driver& found)
   engine.timeout_ms = environment().timeout_ms;
   engine.gate_timeout_ms = environment().gate_timeout_ms;
   engine.resume_wait_ms = environment().resume_wait_ms;
+  engine.job_key = environment().job_key;
+  engine.interfaces = variable_now("NCCL_SOCKET_IFNAME");
   nccl.session = &session;
   nccl.gate.resume_on_call(environment().resume_on_call);
   set_process_region(process_region_of_environment());

@@ -49,6 +49,7 @@ struct Environment {
   bool trim_context = false;
   bool multicast = false;
   bool release_multicast = false;
+  std::string job_key;
   bool nvshmem = false;  ///< read when amem is enabled (nvshmem_calls.cc)
   std::string tms;       ///< read in Python (amem_flags.py), like the next one
   std::string tms_nccl;

@@ -91,14 +91,12 @@ Status create_backing(const Driver& driver, Backing& backing) {
   return map_everywhere(driver, backing);
 }
 
-Status import_backing(const Driver& driver, Backing& backing, int fd) {
+Status import_backing(const Driver& driver, Backing& backing, void* shareable, int handle_type) {
   if (!backing.is_here()) {
     DriverHandle handle = 0;
-    AMEM_TRY(driver_status(
-        driver,
-        driver.cuMemImportFromShareableHandle(
-            &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)), kHandleTypeFd),
-        "cuMemImportFromShareableHandle(%zu bytes)", backing.size_bytes));
+    AMEM_TRY(driver_status(driver,
+                           driver.cuMemImportFromShareableHandle(&handle, shareable, handle_type),
+                           "cuMemImportFromShareableHandle(%zu bytes)", backing.size_bytes));
     backing.handle = handle;
   }
   return map_everywhere(driver, backing);

@@ -23,7 +23,7 @@ Status unmap_at(const Driver& driver, Backing& backing, DeviceAddress address);
 Status create_backing(const Driver& driver, Backing& backing);
 
 /// Imports `fd` for an import that has no memory, and maps it in the same way.
-Status import_backing(const Driver& driver, Backing& backing, int fd);
+Status import_backing(const Driver& driver, Backing& backing, void* shareable, int handle_type);
 
 /// Maps the backing at a placement where it is not mapped yet, with its access. Does nothing while
 /// the backing has no memory.

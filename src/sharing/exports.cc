@@ -10,6 +10,7 @@
 
 #include "base/descriptor_limit.h"
 #include "base/log.h"
+#include "base/sealed_file.h"
 #include "base/test_seam.h"
 #include "memory/backing_steps.h"
 #include "sharing/token.h"
@@ -53,7 +54,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
   Allocation* allocation = find_exported(item.allocation, item.nonce);
   if (allocation == nullptr) return Fetched::Outcome::unknown;
   allocation->importers.insert(importer);
-  importer_pids_[importer] = from.pid;
+  importer_names_[importer] = process_text(from.pid, from.remote_name);
   const Backing& backing = context_.registry.backing_of(*allocation);
   OfTag& of_tag = tags_[backing.tag];
   if (of_tag.is_paused && answer->paused_scope.empty())
@@ -63,7 +64,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
     return Fetched::Outcome::paused;
   }
   if (item.has_backing) return Fetched::Outcome::noted;
-  Result<UniqueFd> fd = export_fd(backing);
+  Result<UniqueFd> fd = export_fd(backing, !from.remote_name.empty());
   if (!fd.ok()) {
     answer->reason = fd.error().message;
     return Fetched::Outcome::failed;
@@ -99,7 +100,7 @@ void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
 
 void Exports::forget_importer(const InstanceId& importer) {
   MutexLock lock(context_.registry.mutex);
-  importer_pids_.erase(importer);
+  importer_names_.erase(importer);
   for (auto& [tag, of_tag] : tags_) of_tag.notified.erase(importer);
   auto& allocations = context_.registry.allocations();
   for (auto next = allocations.begin(); next != allocations.end();) {
@@ -124,7 +125,7 @@ std::map<InstanceId, Exports::Asked> Exports::begin_revoke(const Tags& tags) {
     for (const InstanceId& importer : importers(backing)) {
       Asked& known = all[importer];
       known.is_importer = true;
-      known.name = process_text(importer_pids_[importer]);
+      known.name = importer_names_[importer];
       known.tags.insert(backing.tag);
       if (backing.is_staying && known.staying.size() < kMaxStaying) known.staying.push_back(id);
     }
@@ -143,7 +144,7 @@ Status Exports::on_revoked(const InstanceId& process, bool is_importer,
   const auto& revoked = std::get<Revoked>(reply.value().message);
   if (!revoked.revoked)
     return Error{ErrorKind::peer, 0,
-                 process_text(reply.value().pid) +
+                 process_text(reply.value().pid, reply.value().remote_name) +
                      (is_importer ? " cannot revoke its mappings: "
                                   : " may use multicast memory of this process: ") +
                      revoked.reason};
@@ -230,17 +231,21 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
                        "busy with work that waits for it");
 }
 
-Result<UniqueFd> Exports::export_fd(const Backing& backing) {
+Result<UniqueFd> Exports::export_fd(const Backing& backing, bool to_host) {
   AMEM_TRY(context_.exiting.check());
-  UniqueFd* const shared = shared_exports_.has_value() ? &(*shared_exports_)[backing.id] : nullptr;
+  UniqueFd* const shared =
+      shared_exports_.has_value() ? &(*shared_exports_)[{backing.id, to_host}] : nullptr;
   if (shared == nullptr || !shared->valid()) {
     int fd = -1;
-    AMEM_TRY(driver_status(
-        context_.driver,
-        context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0),
-        "cuMemExportToShareableHandle(%zu bytes)", backing.size_bytes));
-    if (shared == nullptr) return UniqueFd(fd);
-    shared->reset(fd);
+    IpcHandleBytes handle{};
+    AMEM_TRY(driver_status(context_.driver,
+                           context_.driver.cuMemExportToShareableHandle(
+                               to_host ? static_cast<void*>(handle.data()) : &fd, backing.handle,
+                               to_host ? kHandleTypeFabric : kHandleTypeFd, 0),
+                           "cuMemExportToShareableHandle(%zu bytes)", backing.size_bytes));
+    UniqueFd made = to_host ? AMEM_TRY(make_sealed_file("amem-fabric", handle)) : UniqueFd(fd);
+    if (shared == nullptr) return made;
+    *shared = std::move(made);
   }
   UniqueFd copy(fcntl(shared->get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return os_error(errno, "fcntl(F_DUPFD_CLOEXEC) of an exported backing");
@@ -263,7 +268,7 @@ std::shared_ptr<const void> Exports::export_imported(const Tags& tags) {
   for (BackingId id : imported) {
     MutexLock lock(context_.registry.mutex);
     const Backing* backing = context_.registry.find_backing(id);
-    if (backing != nullptr && backing->is_here() && !export_fd(*backing).ok()) break;
+    if (backing != nullptr && backing->is_here() && !export_fd(*backing, false).ok()) break;
   }
   return shared;
 }
@@ -288,9 +293,11 @@ Status Exports::reserve_for_resume() {
 
 // --- IPC handles, which have no room for a token
 
-Result<IpcHandleBytes> Exports::make_ipc_handle(Allocation& allocation, bool is_fabric) {
+Result<IpcHandleBytes> Exports::make_ipc_handle(Allocation& allocation, bool is_fabric,
+                                                const HostAddress& address) {
   ensure_nonce(allocation);
-  return encode_ipc_handle({context_.self, allocation.id, allocation.nonce, getpid(), is_fabric});
+  return encode_ipc_handle(
+      {context_.self, allocation.id, allocation.nonce, getpid(), is_fabric, address});
 }
 
 // The id of an allocation is never 0.
@@ -310,7 +317,9 @@ void Exports::answer_token_query(const PeerInfo& from, uint64_t request_id,
                                  const TokenQuery& query) {
   std::vector<UniqueFd> fds;
   MutexLock lock(context_.registry.mutex);
-  const auto offered = query.allocation == 0 ? offered_.find(query.nonce) : offered_.end();
+  const bool is_here = from.remote_name.empty();  // other descriptors than tokens do not travel
+  const auto offered =
+      query.allocation == 0 && is_here ? offered_.find(query.nonce) : offered_.end();
   if (offered != offered_.end()) {
     UniqueFd copy(fcntl(offered->second.get(), F_DUPFD_CLOEXEC, 0));
     if (copy.valid()) fds.push_back(std::move(copy));

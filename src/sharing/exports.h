@@ -26,7 +26,8 @@ class Exports {
   /// A token for an allocation of this process.
   Result<int> make_token(Allocation& allocation) AMEM_REQUIRES(context_.registry.mutex);
 
-  Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation, bool is_fabric = false)
+  Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation, bool is_fabric = false,
+                                         const HostAddress& address = {})
       AMEM_REQUIRES(context_.registry.mutex);
   /// Sharing::offer_descriptor() and withdraw_descriptor().
   IpcHandleBytes offer_descriptor(UniqueFd descriptor);
@@ -105,14 +106,16 @@ class Exports {
       AMEM_REQUIRES(context_.registry.mutex);
   /// Whether the pause unbinds memory with these tags.
   bool is_bound_to_multicast(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
-  Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
+  /// The driver's descriptor; for another host a sealed file with the driver's fabric handle.
+  Result<UniqueFd> export_fd(const Backing& backing, bool to_host)
+      AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;
   std::map<Tag, OfTag> tags_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// Of the importers, for messages.
-  std::map<InstanceId, pid_t> importer_pids_ AMEM_GUARDED_BY(context_.registry.mutex);
+  std::map<InstanceId, std::string> importer_names_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// While a result of export_imported() exists: the exported descriptors.
-  std::optional<std::map<BackingId, UniqueFd>> shared_exports_
+  std::optional<std::map<std::pair<BackingId, bool>, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);
   std::map<uint64_t, UniqueFd> offered_ AMEM_GUARDED_BY(context_.registry.mutex);  ///< by nonce
 };

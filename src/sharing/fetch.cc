@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/sealed_file.h"
 #include "base/test_seam.h"
 #include "memory/backing_steps.h"
 #include "sharing/imports.h"
@@ -181,7 +182,7 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
   for (const Tag& tag : had)
     if (Client* const client = context_.clients.of(tag);
         client != nullptr && client->peer_gate != PeerGate::none) {
-      context_.peer_table.lose(owner, tag, ended_text(pid), client->scope());
+      context_.peer_table.lose(owner, tag, ended_text(process_text(pid)), client->scope());
       client->reopen_for_peer();
     }
 }
@@ -205,7 +206,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     if (found == nullptr) continue;
     Backing& backing = *found;
     if (outcome == Fetched::Outcome::here) {
-      arrived_[backing.id] = std::move(fd);
+      arrived_[backing.id] = {std::move(fd), !reply.remote_name.empty()};
     } else if (outcome == Fetched::Outcome::paused) {
       paused.insert(backing.tag);
       if (backing.state == dropped) backing.state = revoked;
@@ -222,7 +223,8 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   import_ends_.notify_all();
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
   // waits, and wait_until_usable() holds the ones that are inside.
-  context_.peer_table.pause(owner, paused, paused_text(reply.pid), answer.paused_scope, true);
+  context_.peer_table.pause(owner, paused, paused_text(process_text(reply.pid, reply.remote_name)),
+                            answer.paused_scope, true);
   if (failed == 0) return ok_status();
   return peer_error("process %d cannot export %zu of its allocations: %s", reply.pid, failed,
                     answer.reason.c_str());
@@ -231,11 +233,20 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
 Status Imports::map_arrived(Backing& backing) {
   auto arrived = arrived_.find(backing.id);
   if (arrived == arrived_.end()) return ok_status();
-  const UniqueFd fd = std::move(arrived->second);
+  const Arrived with = std::move(arrived->second);
   arrived_.erase(arrived);
   if (backing.state == mapped || backing.state == lost) return ok_status();
   AMEM_TRY(context_.exiting.check());
-  AMEM_TRY(import_backing(context_.driver, backing, fd.get()));
+  auto* shareable = reinterpret_cast<void*>(static_cast<intptr_t>(with.fd.get()));
+  std::optional<std::vector<uint8_t>> handle;
+  if (with.is_of_host) {
+    handle = read_sealed_file(with.fd.get(), kIpcHandleBytes + 1);
+    if (!handle || handle->size() != kIpcHandleBytes)
+      return protocol_error("its owner sent no fabric handle");
+    shareable = handle->data();
+  }
+  AMEM_TRY(import_backing(context_.driver, backing, shareable,
+                          with.is_of_host ? kHandleTypeFabric : kHandleTypeFd));
   backing.state = mapped;
   return ok_status();
 }

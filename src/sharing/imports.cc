@@ -69,8 +69,9 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
     shares =
         !imports_of(owner.instance, &tags).empty() ||
         std::ranges::any_of(ours, [&](const ScopeId& id) { return contains(request.scope, id); });
-    notices = context_.peer_table.pause(owner.instance, tags, paused_text(owner.pid), request.scope,
-                                        shares);
+    notices = context_.peer_table.pause(owner.instance, tags,
+                                        paused_text(process_text(owner.pid, owner.remote_name)),
+                                        request.scope, shares);
     import_ends_.notify_all();
   }
   if (!shares || request.timeout_ms == 0)
@@ -195,7 +196,8 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
       if (import->state == revoked) import->state = lost;
     for (auto& [id, each] : context_.registry.allocations())
       if (each.is_import && each.origin.owner == owner.instance) each.owner_has_ended = true;
-    context_.peer_table.end(owner.instance, ended_text(owner.pid), gated);
+    context_.peer_table.end(owner.instance, ended_text(process_text(owner.pid, owner.remote_name)),
+                            gated);
     import_ends_.notify_all();
     for (Client* client : context_.clients.all()) client->reopen_for_peer();
   };

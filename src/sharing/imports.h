@@ -108,7 +108,11 @@ class Imports {
       AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;
-  std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
+  struct Arrived {
+    UniqueFd fd;
+    bool is_of_host = false;  ///< a sealed file with a fabric handle, of an owner on another host
+  };
+  std::map<BackingId, Arrived> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
   Condition import_ends_;  ///< an import that waits may have to wait no longer
   /// For long requests, by peer: one that cannot be met does not delay other peers.
   Workers<InstanceId> workers_{"amem-worker"};

@@ -28,6 +28,8 @@ struct ProcessContext {
   long timeout_ms = 60000;
   long gate_timeout_ms = 1800000;  ///< how long a call waits for a paused process
   long resume_wait_ms = 0;         ///< how long a resume waits for GPU memory
+  std::string job_key{};           ///< AMEM_JOB_KEY
+  std::string interfaces{};        ///< of the network between the hosts: listen_for_hosts()
   Clients clients{};
   PeerTable peer_table{};
   std::atomic<PeerService*> peers{nullptr};
@@ -36,12 +38,14 @@ struct ProcessContext {
 };
 
 /// "process 1234", for messages. The kernel shows no pid of a process of another pid namespace.
-inline std::string process_text(pid_t pid) {
+/// For one of another host, its PeerInfo::remote_name.
+inline std::string process_text(pid_t pid, const std::string& remote_name = {}) {
+  if (!remote_name.empty()) return remote_name;
   return pid == 0 ? "a process of another container" : "process " + std::to_string(pid);
 }
 /// For calls that wait for it.
-inline std::string paused_text(pid_t pid) { return process_text(pid) + " is paused"; }
+inline std::string paused_text(const std::string& process) { return process + " is paused"; }
 /// For calls that fail because it has ended.
-inline std::string ended_text(pid_t pid) { return process_text(pid) + ", has ended"; }
+inline std::string ended_text(const std::string& process) { return process + ", has ended"; }
 
 }  // namespace amem

@@ -37,7 +37,7 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
     return to->settle(restored.done
                           ? ok_status()
                           : Error{ErrorKind::peer, 0,
-                                  process_text(reply.value().pid) +
+                                  process_text(reply.value().pid, reply.value().remote_name) +
                                       " cannot map our memory again: " + restored.reason});
   }
   const Error& why = reply.error();
@@ -82,7 +82,7 @@ void Exports::restore(const Tag& tag, Deadline deadline, const std::shared_ptr<R
   }
   for (const InstanceId& importer : importing) {
     of_tag.notified.erase(importer);
-    const std::string name = process_text(importer_pids_[importer]);
+    const std::string name = importer_names_[importer];
     replies->expect(name);
     send_restore(std::make_shared<PendingRestore>(
         PendingRestore{tag, importer, deadline, of_tag.restores, replies, name}));

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sharing/sharing.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -11,6 +13,7 @@
 #include "sharing/process_names.h"
 #include "sharing/replies.h"
 #include "sharing/token.h"
+#include "transport/socket_address.h"
 
 namespace amem {
 namespace {
@@ -62,7 +65,22 @@ std::optional<Result<DriverHandle>> Sharing::import_ipc_handle(const IpcHandleBy
   const std::optional<IpcHandle> of_peer = decode_ipc_handle(bytes);
   if (!of_peer.has_value()) return std::nullopt;
   AMEM_TRY(start());
+  if (of_peer->address.port != 0 && of_peer->owner != context_.self) AMEM_TRY(locate(*of_peer));
   return imports_.import_ipc_handle(*of_peer);
+}
+
+Status Sharing::locate(const IpcHandle& of_peer) {
+  if (host_address().has_value()) {
+    context_.peers.load()->locate(of_peer.owner, of_peer.address);
+    return ok_status();
+  }
+  if (access(socket_path(of_peer.owner).c_str(), F_OK) == 0) return ok_status();
+  Error error = make_error(ErrorKind::driver, driver_result::kInvalidValue,
+                           "cannot import a fabric handle of process %d at %s: AMEM_JOB_KEY is not "
+                           "set in this process, or cannot be used",
+                           of_peer.owner_pid, ip_text(of_peer.address).c_str());
+  AMEM_LOG(error, -1, "%s", error.message.c_str());
+  return error;
 }
 
 void Sharing::join(const ScopeId& scope, int members, int member) {
@@ -74,6 +92,22 @@ void Sharing::join(const ScopeId& scope, int members, int member) {
   local_members_.join(scope, members, member);
 }
 
+std::optional<HostAddress> Sharing::host_address() {
+  if (context_.job_key.empty()) return std::nullopt;
+  MutexLock lock(start_mutex_);
+  if (host_address_.has_value()) return *host_address_;
+  const auto open = [&]() -> Result<HostAddress> {
+    const JobKey key = AMEM_TRY(JobKey::read(context_.job_key));
+    return context_.peers.load()->open_to_hosts(key, context_.interfaces);
+  };
+  const Result<HostAddress> opened = open();
+  if (!opened.ok())
+    AMEM_LOG(warn, -1, "memory that processes of other hosts import stays on the GPU: %s",
+             opened.error().message.c_str());
+  host_address_.emplace(opened.ok() ? std::optional(opened.value()) : std::nullopt);
+  return *host_address_;
+}
+
 /// Who imports symmetric memory does not follow from the scopes that this process has joined, but
 /// from the launcher's variables: all ranks are on one host if as many are there.
 AMEM_NOT_ANALYSED std::optional<Result<IpcHandleBytes>> Sharing::make_fabric_handle(
@@ -82,15 +116,18 @@ AMEM_NOT_ANALYSED std::optional<Result<IpcHandleBytes>> Sharing::make_fabric_han
   const std::string ranks = variable_now("WORLD_SIZE");
   const bool are_known = is_symmetric ? !ranks.empty() && ranks == variable_now("LOCAL_WORLD_SIZE")
                                       : local_members_.has_joined();
-  if (!are_known || !local_members_.are_all_here()) return std::nullopt;
-  AMEM_TRY(start());
+  const bool is_of_host = are_known && local_members_.are_all_here();
+  std::optional<HostAddress> address = HostAddress();
+  if (is_of_host || !context_.job_key.empty()) AMEM_TRY(start());
+  if (!is_of_host) address = host_address();
+  if (!address.has_value()) return std::nullopt;
   context_.devices.prepare({allocation.device()});
   static constinit std::atomic_flag g_said;
   if (!g_said.test_and_set())
     AMEM_LOG(info, -1,
              "memory with fabric handles leaves the GPU in a pause: this has run on the simulated "
              "GPU only");
-  return exports_.make_ipc_handle(allocation, true);
+  return exports_.make_ipc_handle(allocation, true, *address);
 }
 
 Result<IpcHandleBytes> Sharing::offer_descriptor(UniqueFd descriptor) {

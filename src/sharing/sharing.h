@@ -71,6 +71,11 @@ class Sharing final : public Exchange, public PeerHandler {
   Status start();
 
  private:
+  /// Where processes of other hosts reach this one; nothing without a job's key.
+  std::optional<HostAddress> host_address();
+  /// Makes the owner of a handle reachable, which may be on another host. Errors: driver, without a
+  /// job's key.
+  Status locate(const IpcHandle& of_peer);
   /// The service thread may receive a message before start() has stored the service.
   void wait_until_started();
 
@@ -81,7 +86,9 @@ class Sharing final : public Exchange, public PeerHandler {
   const StatusText status_;
   const Offer offer_;
   const AnswerControl control_;
-  Mutex start_mutex_;  // allow: for one start at a time; what starts is atomic
+  Mutex start_mutex_;  // for one start at a time; what starts is atomic
+  /// The result of the first host_address().
+  std::optional<std::optional<HostAddress>> host_address_ AMEM_GUARDED_BY(start_mutex_);
 };
 
 }  // namespace amem

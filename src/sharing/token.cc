@@ -2,16 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sharing/token.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <vector>
 
 #include "base/log.h"
-#include "base/system_call.h"
+#include "base/sealed_file.h"
 #include "base/test_seam.h"
 #include "transport/field_stream.h"
 
@@ -25,7 +20,6 @@ namespace {
 
 constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"
 constexpr size_t kMaxBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2 + kMaxTagBytes;
-constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 /// False when reading finds no token of this version.
 bool walk(FieldStream& stream, Token& token) {
@@ -47,12 +41,13 @@ bool walk(FieldStream& stream, Token& token) {
 }
 
 constexpr uint64_t kIpcMagic = 0x3163706d656d612e;     // the bytes ".amempc1"
-constexpr uint64_t kFabricMagic = 0x3162666d656d612e;  // the bytes ".amemfb1"
+constexpr uint64_t kFabricMagic = 0x3262666d656d612e;  // the bytes ".amemfb2"
 
 bool walk(FieldStream& stream, IpcHandle& handle) {
   uint64_t magic = handle.is_fabric ? kFabricMagic : kIpcMagic;
   stream.fields(magic, handle.owner, handle.allocation, handle.nonce, handle.owner_pid);
   handle.is_fabric = magic == kFabricMagic;
+  if (handle.is_fabric) stream.fields(handle.address.port, handle.address.ip);
   return stream.ok() && (handle.is_fabric || magic == kIpcMagic);
 }
 
@@ -92,26 +87,12 @@ std::optional<Token> decode_token(std::span<const uint8_t> bytes) {
 }
 
 Result<UniqueFd> make_token(const Token& token) {
-  const std::vector<uint8_t> bytes = encode_token(token);
-  UniqueFd fd(create_memfd("amem-token"));
-  if (!fd.valid()) return os_error(errno, "memfd_create(amem-token)");
-
-  const DiscardedSignals discarded;  // below a RLIMIT_FSIZE of that size
-  const ssize_t written = pwrite(fd.get(), bytes.data(), bytes.size(), 0);
-  if (written != static_cast<ssize_t>(bytes.size()))
-    return os_error(written < 0 ? errno : ENOSPC, "pwrite(amem-token, %zu bytes)", bytes.size());
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return os_error(errno, "fcntl(F_ADD_SEALS)");
-  return fd;
+  return make_sealed_file("amem-token", encode_token(token));
 }
 
 std::optional<Token> read_token(int fd) {
-  // Asked first: only files in memory have seals, so that no other file system is asked.
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
-  std::array<uint8_t, kMaxBytes + 1> bytes;  // one more, so that longer ones are not cut
-  const ssize_t got = pread(fd, bytes.data(), bytes.size(), 0);
-  if (got < 0) return std::nullopt;
-  return decode_token(std::span(bytes).first(static_cast<size_t>(got)));
+  const auto bytes = read_sealed_file(fd, kMaxBytes + 1);
+  return bytes.has_value() ? decode_token(*bytes) : std::nullopt;
 }
 
 }  // namespace amem

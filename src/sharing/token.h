@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "memory/allocation.h"
+#include "transport/host_address.h"
 
 namespace amem {
 
@@ -47,6 +48,7 @@ struct IpcHandle {
   uint64_t nonce = 0;
   pid_t owner_pid = 0;  ///< for error texts
   bool is_fabric = false;
+  HostAddress address{};  ///< of a fabric handle: where the owner listens for other hosts
   bool operator==(const IpcHandle&) const = default;
 };
 /// The size of a cudaIpcMemHandle_t (CUDA Runtime API, CUDA_IPC_HANDLE_SIZE) and of a

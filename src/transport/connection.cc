@@ -125,15 +125,26 @@ void Connection::send(Packet packet) {
 
 void Connection::flush() {
   int code = 0;
-  while (!queue_.empty() && (code = send_packet(fd(), queue_.front())) == 0) queue_.pop_front();
+  const auto send_first = [this] {
+    return stream ? stream->send(fd(), queue_.front()) : send_packet(fd(), queue_.front());
+  };
+  while (!queue_.empty() && (code = send_first()) == 0) queue_.pop_front();
   // unix(7): ETOOMANYREFS means that the user's descriptors in flight exceed RLIMIT_NOFILE. They
   // wait until receivers have taken some, independent of whether the socket is writable.
   stalled_ = code == ETOOMANYREFS || code == ENOBUFS || code == ENOMEM || code == EINTR;
   const bool blocked = code == EAGAIN;
-  if (code != 0 && !stalled_ && !blocked) return shut_down();
+  if (code != 0 && !stalled_ && !blocked && code != EINPROGRESS) return shut_down();
   if (std::exchange(blocked_, blocked) == blocked) return;
   const uint32_t writable = blocked ? uint32_t{EPOLLOUT} : 0;
   if (!socket_.watch(EPOLLIN | writable).ok()) shut_down();
+}
+
+Result<std::optional<Packet>> Connection::receive() {
+  if (!stream) return receive_packet(fd());
+  const bool had_greeting = stream->has_greeting();
+  Result<std::optional<Packet>> packet = stream->receive(fd());
+  if (stream->has_greeting() && !had_greeting) flush();
+  return packet;
 }
 
 void Connection::shut_down() {

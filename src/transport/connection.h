@@ -7,21 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
-#include <vector>
+#include <string>
 
 #include "base/identity.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "transport/host_stream.h"
 
 namespace amem {
-
-/// A packet, and its descriptors: of one to be sent, they are closed when the kernel has accepted
-/// it.
-struct Packet {
-  std::vector<uint8_t> bytes;
-  std::vector<UniqueFd> fds;
-};
 
 /// Sends a packet. Returns 0 or the errno of sendmsg(2). Does not block.
 int send_packet(int socket, const Packet& packet);
@@ -52,11 +47,12 @@ class WatchedFd {
   UniqueFd fd_;
 };
 
-/// A connected SOCK_SEQPACKET socket, with a queue of packets that the kernel has not accepted.
-/// Does not block. For the service thread.
+/// A SOCK_SEQPACKET socket or, to a process of another host, a HostStream, with a queue of packets
+/// that the kernel has not accepted. Does not block. For the service thread.
 class Connection {
  public:
-  Connection(WatchedFd socket, pid_t pid_at_end) : pid(pid_at_end), socket_(std::move(socket)) {}
+  Connection(WatchedFd socket, pid_t pid_at_end, std::unique_ptr<HostStream> to_host = nullptr)
+      : pid(pid_at_end), stream(std::move(to_host)), socket_(std::move(socket)) {}
   /// Also shuts down the socket, so that the peer sees the end even if a forked child holds a copy.
   ~Connection() { shut_down(); }
   Connection(const Connection&) = delete;
@@ -64,6 +60,12 @@ class Connection {
   int fd() const { return socket_.get(); }
 
   const pid_t pid;
+  /// Null on one host.
+  const std::unique_ptr<HostStream> stream;
+  /// "pid 4711", or the remote name.
+  std::string name() const { return stream ? remote_name() : "pid " + std::to_string(pid); }
+  /// PeerInfo::remote_name.
+  std::string remote_name() const { return stream ? stream->peer_name() : ""; }
   /// The process that was connected to, or that has sent Hello.
   std::optional<InstanceId> peer;
   bool greeted = false;
@@ -79,7 +81,7 @@ class Connection {
   size_t queued() const { return queue_.size(); }
 
   /// See receive_packet().
-  Result<std::optional<Packet>> receive() { return receive_packet(fd()); }
+  Result<std::optional<Packet>> receive();
   /// Sends and receives nothing more: receive() returns what has arrived, then the end.
   void shut_down();
 

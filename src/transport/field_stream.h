@@ -84,6 +84,8 @@ class FieldStream {
   bool ok() const { return ok_; }
   /// True if all bytes have been read.
   bool at_end() const { return rest_.empty(); }
+  /// What has not been read.
+  std::span<const uint8_t> rest() const { return rest_; }
   /// The written bytes.
   std::vector<uint8_t> take() { return std::move(bytes_); }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/identity.h"
@@ -22,6 +23,8 @@ struct PeerInfo {
   /// From the kernel, not from the peer. 0 if it is not visible in the pid namespace of this
   /// process.
   pid_t pid = 0;
+  /// "process 4711 on tray2 (10.0.0.2)" for a process of another host; empty on this one.
+  std::string remote_name{};
 };
 
 /// A message with its fds_of(message) descriptors, which are close-on-exec.
@@ -29,6 +32,7 @@ struct Received {
   Message message;
   std::vector<UniqueFd> fds;
   pid_t pid = 0;  ///< of who sent it
+  std::string remote_name{};
 };
 
 /// Receives the reply to a request, or an Error.

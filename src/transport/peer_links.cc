@@ -23,6 +23,7 @@ bool has_hung_up(int socket) {
 /// The time between two attempts while the kernel lacks memory or a process is ending.
 constexpr int kRetryMs = 10;
 constexpr uint64_t kListenerToken = PeerLinks::kFirstToken - 1;
+constexpr uint64_t kHostsToken = PeerLinks::kFirstToken - 2;
 
 }  // namespace
 
@@ -32,6 +33,11 @@ Result<std::unique_ptr<PeerLinks>> PeerLinks::create(const Hello& self, PeerHand
   UniqueFd socket = AMEM_TRY(listen_at(self.instance));
   links->listener_.emplace(AMEM_TRY(WatchedFd::create(epoll, kListenerToken, std::move(socket))));
   return links;
+}
+
+void PeerLinks::open_to_hosts(UniqueFd listener, const JobKey& key, uint16_t port) {
+  Result<WatchedFd> watched = WatchedFd::create(epoll_, kHostsToken, std::move(listener));
+  if (watched.ok()) hosts_.emplace(Hosts{std::move(watched.value()), key, port});
 }
 
 // --- Connections
@@ -47,31 +53,41 @@ PeerLinks::Peer& PeerLinks::peer_at(const InstanceId& instance) {
   return peer;
 }
 
-Result<Connection*> PeerLinks::add_connection(UniqueFd socket, uint64_t* token) {
+std::unique_ptr<HostStream> PeerLinks::stream_to(const HostAddress& address, bool is_dialled) {
+  return std::make_unique<HostStream>(hosts_->key, hosts_->port, address, is_dialled);
+}
+
+Result<Connection*> PeerLinks::add_connection(UniqueFd socket, std::unique_ptr<HostStream> stream,
+                                              uint64_t* token) {
   const pid_t pid = AMEM_TRY(pid_of_peer(socket.get()));
   *token = next_token_++;
   WatchedFd watched = AMEM_TRY(WatchedFd::create(epoll_, *token, std::move(socket)));
-  auto connection = std::make_unique<Connection>(std::move(watched), pid);
+  auto connection = std::make_unique<Connection>(std::move(watched), pid, std::move(stream));
   connection->send(Packet{encode(0, self_).value(), {}});
   if (connection->is_stalled()) retry_soon();
   return connections_.emplace(*token, std::move(connection)).first->second.get();
 }
 
 /// Connections that cannot be accepted stay in the listener's queue.
-void PeerLinks::accept_waiting() {
+void PeerLinks::accept_waiting(WatchedFd& listener) {
   for (;;) {
-    UniqueFd socket(accept4(listener_->get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     const int code = socket.valid() ? 0 : errno;
     if (code == EAGAIN) return;
     if (code == ECONNABORTED) continue;
     if (code != 0) {
       AMEM_LOG(debug, -1, "connections wait to be accepted: %s",
                os_error(code, "accept4()").message.c_str());
-      (void)listener_->watch(0);
+      (void)listener.watch(0);
       return retry_soon();
     }
     uint64_t token = 0;
-    if (!add_connection(std::move(socket), &token).ok()) continue;
+    std::unique_ptr<HostStream> stream;
+    if (&listener != &*listener_) {
+      end_when_cut_off(socket.get());
+      stream = stream_to(address_of_peer(socket.get()), false);
+    }
+    if (!add_connection(std::move(socket), std::move(stream), &token).ok()) continue;
     guests_.emplace(token, Deadline::after_ms(options_.guest_ms));
     if (guests_.size() > kMaxGuests) dismiss_guest(guests_.begin()->first);
   }
@@ -92,8 +108,18 @@ void PeerLinks::watch_process(Peer& peer, int socket) {
 bool PeerLinks::dial_peer(const InstanceId& instance) {
   uint64_t token = 0;
   Result<UniqueFd> socket = dial(instance);
+  const auto address = addresses_.find(instance);
+  const Peer& wanted = peers_.at(instance);
+  const bool is_here = socket.ok() || socket.error().kind != ErrorKind::peer ||
+                       (wanted.known && wanted.info.remote_name.empty());
+  std::unique_ptr<HostStream> stream;
+  if (!is_here && hosts_ && address != addresses_.end()) {
+    stream = stream_to(address->second, true);
+    socket = dial_host(address->second);
+  }
   const Result<Connection*> connection =
-      socket.ok() ? add_connection(std::move(socket.value()), &token) : socket.error();
+      socket.ok() ? add_connection(std::move(socket.value()), std::move(stream), &token)
+                  : socket.error();
   if (!connection.ok()) {
     on_dial_failed(instance, connection.error());
     return false;
@@ -101,6 +127,7 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
   Peer& peer = peers_.at(instance);
   connection.value()->peer = instance;
   peer.info.pid = connection.value()->pid;
+  if (peer.info.remote_name.empty()) peer.info.remote_name = connection.value()->remote_name();
   peer.connections.push_back(token);
   watch_process(peer, connection.value()->fd());
   return true;
@@ -155,11 +182,16 @@ void PeerLinks::reply(const InstanceId& instance, Packet packet, size_t most_que
 // --- Receiving
 
 void PeerLinks::on_event(uint64_t token, uint32_t events) {
-  if (token == kListenerToken) return accept_waiting();
+  if (token == kListenerToken) return accept_waiting(*listener_);
+  if (token == kHostsToken) return accept_waiting(hosts_->listener);
   if (const auto process = processes_.find(token); process != processes_.end())
     return on_process_end(InstanceId(process->second));
   Connection* connection = find_connection(token);
   if (connection == nullptr) return;
+  if (connection->stream) {
+    Status connected = connection->stream->check_connected(connection->fd());
+    if (!connected.ok()) return remove_connection(token, std::move(connected.error()));
+  }
   if ((events & EPOLLOUT) != 0) connection->flush();
   if (connection->is_stalled()) retry_soon();
   if ((events & ~uint32_t{EPOLLOUT}) != 0) read_one(token);
@@ -194,11 +226,14 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
   const bool is_control = std::holds_alternative<Control>(message);
   const bool is_query = std::holds_alternative<StatusQuery>(message) ||
                         std::holds_alternative<HostMemoryQuery>(message) || is_control;
+  if (is_query && connection.stream)
+    return protocol_error("%s came from another host", name_of(message));
   // Who no longer waits for the answer has told the job that this process did not pause.
   if (is_control && has_hung_up(connection.fd())) return ok_status();
   if (is_query && !peer.is_partner && connection.queued() > 0)
     return protocol_error("it does not read the replies to its queries");
-  Received received{std::move(message), std::move(packet.fds), connection.pid};
+  Received received{std::move(message), std::move(packet.fds), connection.pid,
+                    connection.remote_name()};
   if (role == Role::reply) return complete(peer, request_id, std::move(received));
   handler_.on_message(peer.info, request_id, std::move(received));
   if (!peer.is_partner && !is_query && handler_.needs_end_of(peer.info)) make_partner(peer);
@@ -206,10 +241,13 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
 }
 
 Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hello) {
+  if (connection.stream && connection.peer && *connection.peer != hello.instance)
+    return make_error(ErrorKind::peer, ECONNREFUSED, "another process listens there");
   if (connection.peer && *connection.peer != hello.instance)
     return protocol_error("it says that it is instance %s", hello.instance.hex().c_str());
   Peer& peer = peer_at(hello.instance);
-  if ((!peer.connections.empty() || peer.process) && peer.info.pid != connection.pid)
+  if ((!peer.connections.empty() || peer.process) &&
+      (peer.info.pid != connection.pid || peer.info.remote_name.empty() != !connection.stream))
     return protocol_error("it says that it is instance %s, which is pid %d",
                           hello.instance.hex().c_str(), peer.info.pid);
 
@@ -218,13 +256,14 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
     peer.connections.push_back(token);
   }
   connection.greeted = true;
-  peer.info = PeerInfo{hello.instance, connection.pid};
+  peer.info = PeerInfo{hello.instance, connection.pid, connection.remote_name()};
+  if (connection.stream) locate(hello.instance, connection.stream->address());
   peer.known = true;
   if (peer.is_partner) make_partner(peer);
   if (const auto broken = std::exchange(peer.broken, std::nullopt))
-    fail(peer.lost_calls, make_error(ErrorKind::os, ECONNRESET,
-                                     "the connection to pid %d broke and was made again: %s",
-                                     connection.pid, broken->message.c_str()));
+    fail(peer.lost_calls,
+         make_error(ErrorKind::os, ECONNRESET, "the connection to %s broke and was made again: %s",
+                    connection.name().c_str(), broken->message.c_str()));
   return ok_status();
 }
 
@@ -254,19 +293,23 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
   guests_.erase(token);
   const auto removed = connections_.extract(token);
   const Connection& connection = *removed.mapped();
-  why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
+  why.message = connection.name() + ": " + why.message;
   if (why.kind == ErrorKind::protocol && warned_.size() < kMaxWarned &&
-      warned_.insert(connection.pid).second)
+      warned_.insert(connection.name()).second)
     AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
   else
     AMEM_LOG(debug, -1, "a connection ended: %s", why.message.c_str());
   if (!connection.peer) return;
   Peer& peer = peers_.at(*connection.peer);
   std::erase(peer.connections, token);
-  if (!peer.broken || why.kind == ErrorKind::protocol) peer.broken = std::move(why);
+  if (!peer.broken || why.kind == ErrorKind::protocol) peer.broken = why;
   // Messages that have arrived on the other connections are processed.
   for (uint64_t other : peer.connections) find_connection(other)->shut_down();
-  if (peer.connections.empty()) on_disconnected(InstanceId(*connection.peer));
+  const bool is_dial = connection.stream && (!connection.stream->is_connected() ||
+                                             (why.kind == ErrorKind::peer && why.code != 0));
+  if (!peer.connections.empty()) return;
+  if (is_dial) return on_dial_failed(InstanceId(*connection.peer), why);
+  on_disconnected(InstanceId(*connection.peer));
 }
 
 void PeerLinks::on_disconnected(const InstanceId& instance) {
@@ -307,6 +350,7 @@ bool PeerLinks::forget_after_exec(const InstanceId& instance) {
 
 void PeerLinks::forget(const InstanceId& instance, const Error& why) {
   auto forgotten = peers_.extract(instance);
+  addresses_.erase(instance);
   Peer& peer = forgotten.mapped();
   for (uint64_t token : peer.connections) connections_.erase(token);
   std::erase_if(processes_, [&](const auto& process) { return process.second == instance; });
@@ -346,6 +390,7 @@ void PeerLinks::on_time() {
   for (const InstanceId& instance : std::exchange(broken_, {}))
     if (peers_.contains(instance) && peers_.at(instance).connections.empty()) dial_peer(instance);
   if (!listener_->watch(EPOLLIN).ok()) retry_soon();
+  if (hosts_ && !hosts_->listener.watch(EPOLLIN).ok()) retry_soon();
 }
 
 std::optional<Deadline> PeerLinks::next_time() const {
@@ -367,9 +412,13 @@ void PeerLinks::fail_all(const Error& why) {
 
 std::string PeerLinks::describe(const Peer& peer) {
   const std::string name = "instance " + peer.info.instance.hex();
-  if (peer.info.pid == 0) return name;
-  const std::string text = "pid " + std::to_string(peer.info.pid) + " (" + name + ")";
+  const bool is_here = peer.info.remote_name.empty();
+  if (is_here && peer.info.pid == 0) return name;
+  const std::string text =
+      (is_here ? "pid " + std::to_string(peer.info.pid) : peer.info.remote_name) + " (" + name +
+      ")";
   if (!peer.broken) return text;
+  if (!is_here) return text + ", which cannot be reached (" + peer.broken->message + "),";
   return text + (peer.process ? ", which has closed its connection but lives,"
                               : ", which has closed its connection,");
 }

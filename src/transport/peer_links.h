@@ -31,6 +31,9 @@ namespace amem {
 /// ends, or until their deadlines. If its address space has ended too, it runs another program,
 /// which maps nothing: this is its end.
 ///
+/// A process of another host has ended if its connections are closed and its host says that nobody
+/// listens at its port. One whose host cannot be reached has not.
+///
 /// A peer to which this process has sent nothing on its own, and whose end the handler does not
 /// need, is a guest: it leaves nothing behind when its connection closes.
 ///
@@ -47,6 +50,14 @@ class PeerLinks {
   /// Starts listening. Errors: os.
   static Result<std::unique_ptr<PeerLinks>> create(const Hello& self, PeerHandler& handler,
                                                    const PeerOptions& options, int epoll);
+
+  /// From now on also accepts and dials processes of other hosts that have this key. `port`: of the
+  /// listener.
+  void open_to_hosts(UniqueFd listener, const JobKey& key, uint16_t port);
+  /// Where a process listens that may be on another host.
+  void locate(const InstanceId& instance, const HostAddress& address) {
+    addresses_[instance] = address;
+  }
 
   /// Sends `packet`, which is a request.
   void call(const InstanceId& instance, uint64_t request_id, Call call, Packet packet);
@@ -91,8 +102,10 @@ class PeerLinks {
   PeerLinks(const Hello& self, PeerHandler& handler, const PeerOptions& options, int epoll)
       : self_(self), handler_(handler), options_(options), epoll_(epoll) {}
 
-  void accept_waiting();
-  Result<Connection*> add_connection(UniqueFd socket, uint64_t* token);
+  void accept_waiting(WatchedFd& listener);
+  std::unique_ptr<HostStream> stream_to(const HostAddress& address, bool is_dialled);
+  Result<Connection*> add_connection(UniqueFd socket, std::unique_ptr<HostStream> stream,
+                                     uint64_t* token);
   Connection* find_connection(uint64_t token);
   Peer& peer_at(const InstanceId& instance);
   void watch_process(Peer& peer, int socket);
@@ -126,6 +139,13 @@ class PeerLinks {
   const PeerOptions options_;
   const int epoll_;
   std::optional<WatchedFd> listener_;
+  struct Hosts {
+    WatchedFd listener;
+    JobKey key;
+    uint16_t port;
+  };
+  std::optional<Hosts> hosts_;
+  std::map<InstanceId, HostAddress> addresses_;
   std::unordered_map<uint64_t, std::unique_ptr<Connection>> connections_;
   std::map<InstanceId, Peer> peers_;
   /// By token, which is the order in which they were accepted.
@@ -139,7 +159,7 @@ class PeerLinks {
   /// Of the processes that have violated the protocol or speak another version, those that the log
   /// has named: no more than these, because any process of the user may connect again and again.
   static constexpr size_t kMaxWarned = 16;
-  std::set<pid_t> warned_;
+  std::set<std::string> warned_;
 };
 
 }  // namespace amem

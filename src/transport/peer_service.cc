@@ -110,7 +110,9 @@ void PeerService::wake() {
 }
 
 void PeerService::carry_out(Order order) {
-  if (!order.packet.ok()) {
+  if (order.change) {
+    order.change(*links_);
+  } else if (!order.packet.ok()) {
     const Error& why = order.packet.error();
     AMEM_LOG(error, -1, "nothing was sent to instance %s: %s", order.peer.hex().c_str(),
              why.message.c_str());
@@ -140,6 +142,19 @@ void PeerService::reply(const InstanceId& peer, uint64_t request_id, Message mes
 
 void PeerService::send(const InstanceId& peer, Message message, std::vector<UniqueFd> fds) {
   post({peer, false, packet_of(Role::notice, 0, std::move(message), std::move(fds))});
+}
+
+Result<HostAddress> PeerService::open_to_hosts(const JobKey& key, const std::string& interfaces) {
+  HostAddress self;
+  auto listener = std::make_shared<UniqueFd>(AMEM_TRY(listen_for_hosts(interfaces, &self)));
+  post({{}, false, Packet{}, 0, {}, [=, port = self.port](PeerLinks& links) {
+          links.open_to_hosts(std::move(*listener), key, port);
+        }});
+  return self;
+}
+
+void PeerService::locate(const InstanceId& peer, const HostAddress& address) {
+  post({{}, false, Packet{}, 0, {}, [=](PeerLinks& links) { links.locate(peer, address); }});
 }
 
 void PeerService::withdraw() {

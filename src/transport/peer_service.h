@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -56,6 +57,12 @@ class PeerService {
   /// thread.
   void send(const InstanceId& peer, Message message, std::vector<UniqueFd> fds);
 
+  /// From now on processes of other hosts that have this key reach this one, at the address that it
+  /// returns, and it them. Once. Any thread. Errors and `interfaces`: those of listen_for_hosts().
+  Result<HostAddress> open_to_hosts(const JobKey& key, const std::string& interfaces);
+  /// Where a process listens that may be on another host; before the first message to it.
+  void locate(const InstanceId& peer, const HostAddress& address);
+
   /// At exit(): removes the name, so that other processes do not find this one. Has no effect in a
   /// forked child.
   void withdraw();
@@ -70,6 +77,7 @@ class PeerService {
     /// Only for a request.
     uint64_t request_id = 0;
     std::optional<PeerLinks::Call> call{};
+    std::function<void(PeerLinks&)> change{};  ///< in place of a message
   };
   struct Queue {
     Mutex mutex;

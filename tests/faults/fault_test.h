@@ -2,9 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/process/simulated_hosts.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -25,7 +27,13 @@ class FaultTest : public JobTest {
     setup_.rank_program = AMEM_SEEDED_RANK;
     setup_.environment["AMEM_TIMEOUT_MS"] = std::to_string(kTimeoutMs);
     setup_.environment["GMM_LOG"] = "0";
+    if (getenv("AMEM_TEST_HOSTS") == nullptr) return;
+    hosts_.emplace();
+    hosts_->place(&setup_, {0, 1, 0});
   }
+
+  /// With AMEM_TEST_HOSTS=1: rank 1 of three is on another host.
+  std::optional<SimulatedHosts> hosts_;
 
   /// The allocations that NCCL never frees: with fabric handles one for each communicator (fabric.h
   /// of minccl).

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "tests/process/progress.h"
+#include "tests/process/simulated_hosts.h"
 #include "tests/process/simulated_job.h"
 #include "transport/message.h"
 
@@ -96,6 +97,24 @@ TEST_F(OtherVersion, OfTheTokenFailsAtTheImportAndBothAreNamed) {
   wait_for_log(1, sentence(0, "3", "4"));
   expect_imports_fail("mixed", 0);
   expect_others_work();
+}
+
+TEST_F(OtherVersion, OnAnotherHostIsNamed) {
+  SimulatedHosts hosts;
+  if (!hosts.exist()) GTEST_SKIP() << "this user makes no network namespaces";
+  hosts.place(&setup_, {0, 1});
+  setup_.environment_of_rank[1]["AMEM_TEST_SEEDED_FAULT"] = "other_wire_version";
+  job_ = std::make_unique<jobs::Job>(setup_, 2);
+  job_->use_devices({0, 1});
+  job_->make("world");
+  for (int rank : {0, 1}) (*job_)[rank].order("check world 17");
+  const auto sentence = [](int theirs, int ours) {
+    return "its amem has wire version " + std::to_string(theirs) + ", this one " +
+           std::to_string(ours) + ": install the same amem on all hosts of the job";
+  };
+  wait_for_log(0, "10.77.0.2: " + sentence(kWireVersion + 1, kWireVersion));
+  wait_for_log(1, "10.77.0.1: " + sentence(kWireVersion, kWireVersion + 1));
+  expect_imports_fail("world", 0);
 }
 
 }  // namespace

@@ -23,32 +23,11 @@ config() {
   } >"$target/lib/cmake/$1/$1Config.cmake"
 }
 
-# The headers of this machine that have no machine code in them; GoogleTest from its sources.
-prepare() {
-  bash tools/dev/prepare.sh aarch64 || exit 77
-  [[ -e $target/complete ]] && return
-  rm -rf "$target"
-  mkdir -p "$target/include" "$target/bin"
-  ln -sfn "$(command -v aarch64-linux-gnu-gcc)" "$target/bin/cc"
-  local folder place
-  for folder in CLI fmt nlohmann nvtx3; do
-    for place in "$PWD/build/needs/nvtx/nvidia/nvtx/include" /usr/include /usr/local/include ${CPATH:+${CPATH//:/ }}; do
-      if [[ -d $place/$folder ]]; then ln -sfn "$place/$folder" "$target/include/$folder"; fi
-    done
-  done
-  config CLI11 CLI11::CLI11
-  config fmt fmt::fmt-header-only INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1
-  config nlohmann_json nlohmann_json::nlohmann_json
-  cmake -S $googletest -B "$target/googletest" -G Ninja --toolchain "$PWD/cmake/aarch64.cmake" \
-    -DCMAKE_BUILD_TYPE=Release -DBUILD_GMOCK=OFF -DCMAKE_INSTALL_PREFIX="$target" -DCMAKE_INSTALL_LIBDIR=lib >/dev/null
-  cmake --build "$target/googletest" --target install >/dev/null
-  touch "$target/complete"
-}
-
-python() {
-  local root=$target/sysroot apt=$target/apt
-  [[ -e $root/complete ]] && return
-  rm -rf "$root" "$apt"
+# unpack FOLDER PACKAGE...: unpacks Debian's packages for aarch64. Nothing is installed. Exit code 77: they cannot be had.
+unpack() {
+  local root=$1 apt=$target/apt
+  shift
+  rm -rf "$apt"
   mkdir -p "$root" "$apt/lists/partial" "$apt/cache/archives/partial" "$apt/packages"
   touch "$apt/status"
   cat >"$apt/apt.conf" <<END
@@ -63,10 +42,43 @@ END
   (
     cd "$apt/packages"
     export APT_CONFIG=$apt/apt.conf
-    apt-get update && apt-get download python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libstdc++6 \
-      libgcc-s1 libffi8 zlib1g libexpat1 libssl3 libuuid1 libbz2-1.0 liblzma5 libsqlite3-0
+    apt-get update && apt-get download "$@"
   ) >"$apt/log" 2>&1 || exit 77
   for package in "$apt"/packages/*.deb; do dpkg -x "$package" "$root"; done
+}
+
+# The headers of this machine that have no machine code in them; GoogleTest from its sources.
+prepare() {
+  bash tools/dev/prepare.sh aarch64 || exit 77
+  [[ -e $target/complete && -e $target/lib/libbearssl.a ]] && return
+  rm -rf "$target"
+  mkdir -p "$target/include" "$target/bin"
+  ln -sfn "$(command -v aarch64-linux-gnu-gcc)" "$target/bin/cc"
+  local folder place
+  for folder in CLI fmt nlohmann nvtx3; do
+    for place in "$PWD/build/needs/nvtx/nvidia/nvtx/include" /usr/include /usr/local/include ${CPATH:+${CPATH//:/ }}; do
+      if [[ -d $place/$folder ]]; then ln -sfn "$place/$folder" "$target/include/$folder"; fi
+    done
+  done
+  unpack "$target/bearssl" libbearssl-dev
+  ln -sfn "$target/bearssl/usr/include/bearssl" "$target/include/bearssl"
+  mkdir -p "$target/lib"
+  ln -sfn "$target/bearssl/usr/lib/aarch64-linux-gnu/libbearssl.a" "$target/lib/libbearssl.a"
+  config CLI11 CLI11::CLI11
+  config fmt fmt::fmt-header-only INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1
+  config nlohmann_json nlohmann_json::nlohmann_json
+  cmake -S $googletest -B "$target/googletest" -G Ninja --toolchain "$PWD/cmake/aarch64.cmake" \
+    -DCMAKE_BUILD_TYPE=Release -DBUILD_GMOCK=OFF -DCMAKE_INSTALL_PREFIX="$target" -DCMAKE_INSTALL_LIBDIR=lib >/dev/null
+  cmake --build "$target/googletest" --target install >/dev/null
+  touch "$target/complete"
+}
+
+python() {
+  local root=$target/sysroot
+  [[ -e $root/complete ]] && return
+  rm -rf "$root"
+  unpack "$root" python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libstdc++6 libgcc-s1 libffi8 zlib1g \
+    libexpat1 libssl3 libuuid1 libbz2-1.0 liblzma5 libsqlite3-0
   # Modules without machine code, such as pytest, are those of this machine.
   mkdir -p "$root/usr/lib/python3"
   ln -sfn /usr/lib/python3/dist-packages "$root/usr/lib/python3/dist-packages"

@@ -12,12 +12,15 @@ demo_needs=(
   "libcli11-dev header CLI/CLI.hpp" "libfmt-dev header fmt/format.h"
   "nlohmann-json3-dev header nlohmann/json.hpp"
 )
-wheel_needs=("${demo_needs[@]}" "python3-venv modules venv,ensurepip")
+# For connections between hosts, linked statically.
+bearssl="libbearssl-dev header bearssl/bearssl_hmac.h"
+wheel_needs=("${demo_needs[@]}" "$bearssl" "python3-venv modules venv,ensurepip")
 build_needs=(
-  "${demo_needs[@]}" "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
+  "${demo_needs[@]}" "$bearssl" "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
   "python3-pytest modules pytest,elftools" "python3-pyelftools modules pytest,elftools"
   "python3-pip modules pip" "python3-cffi test_module cffi" "python3-prometheus-client test_module prometheus_client"
   "python3-jsonschema test_module jsonschema" "tmux test_cmd tmux"
+  "iproute2 test_cmd ip"
   "clang-format style clang-format" "clang style clang++"
   "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )

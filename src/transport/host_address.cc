@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "transport/host_address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace amem {
+namespace {
+
+// Sockets of IPv6 also reach IPv4, by mapped addresses.
+union SocketAddress {
+  sockaddr any;
+  sockaddr_in6 v6;
+};
+
+SocketAddress to_socket(const HostAddress& address) {
+  SocketAddress out{};
+  out.v6.sin6_family = AF_INET6;
+  out.v6.sin6_port = htons(address.port);
+  memcpy(&out.v6.sin6_addr, address.ip.bits.data(), sizeof out.v6.sin6_addr);
+  return out;
+}
+
+/// `call`: getsockname(2) or getpeername(2).
+HostAddress address_by(int (*call)(int, sockaddr*, socklen_t*), int socket) {
+  SocketAddress at{};
+  socklen_t size_bytes = sizeof at;
+  call(socket, &at.any, &size_bytes);
+  HostAddress out{{}, ntohs(at.v6.sin6_port)};
+  memcpy(out.ip.bits.data(), &at.v6.sin6_addr, sizeof at.v6.sin6_addr);
+  return out;
+}
+
+Result<UniqueFd> open_stream() {
+  UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return os_error(errno, "socket(AF_INET6, SOCK_STREAM)");
+  const int off = 0;
+  setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  return fd;
+}
+
+bool is_allowed(std::string_view interface, std::string_view setting) {
+  const bool excludes = setting.starts_with('^'), is_exact = setting.starts_with('=');
+  if (excludes || is_exact) setting.remove_prefix(1);
+  bool is_named = false;
+  while (!setting.empty()) {
+    const std::string_view name = setting.substr(0, setting.find(','));
+    is_named = is_named || (is_exact ? interface == name : interface.starts_with(name));
+    setting.remove_prefix(std::min(name.size() + 1, setting.size()));
+  }
+  return is_named != excludes;
+}
+
+/// Nothing for an interface that is down, has no address, or only that of its link.
+std::optional<HostAddress> address_of(const ifaddrs& interface) {
+  HostAddress out;
+  auto* const ip = reinterpret_cast<uint8_t*>(out.ip.bits.data());
+  const sockaddr* const at = interface.ifa_addr;
+  if (at == nullptr || (interface.ifa_flags & IFF_UP) == 0) return std::nullopt;
+  if (at->sa_family == AF_INET) {
+    ip[10] = ip[11] = 0xff;
+    memcpy(ip + 12, &reinterpret_cast<const sockaddr_in*>(at)->sin_addr, 4);
+    return out;
+  }
+  const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(at)->sin6_addr;
+  if (at->sa_family != AF_INET6 || IN6_IS_ADDR_LINKLOCAL(&v6)) return std::nullopt;
+  memcpy(ip, &v6, sizeof v6);
+  return out;
+}
+
+Result<HostAddress> own_address(const std::string& interfaces) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return os_error(errno, "getifaddrs()");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(all, freeifaddrs);
+  // The kernel lists those of IPv4 first.
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next)
+    if (const auto address = address_of(*one); address && is_allowed(one->ifa_name, interfaces))
+      return *address;
+  return unsupported_error("no network interface that is up has an address and a name as in %s",
+                           interfaces.c_str());
+}
+
+Status connected(int code, const HostAddress& address) {
+  if (code == 0 || code == EINPROGRESS) return ok_status();
+  const std::string at = ip_text(address) + ":" + std::to_string(address.port);
+  if (code != ECONNREFUSED) return os_error(code, "connect(%s)", at.c_str());
+  return make_error(ErrorKind::peer, code, "no process listens at %s", at.c_str());
+}
+
+}  // namespace
+
+std::string ip_text(const HostAddress& address) {
+  constexpr std::string_view kMapped = "::ffff:";
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET6, address.ip.bits.data(), text, sizeof text);
+  return std::string_view(text).starts_with(kMapped) ? text + kMapped.size() : text;
+}
+
+Result<UniqueFd> listen_for_hosts(const std::string& interfaces, HostAddress* self) {
+  *self = AMEM_TRY(own_address(interfaces.empty() ? "^lo,docker" : interfaces));
+  UniqueFd fd = AMEM_TRY(open_stream());
+  const SocketAddress at = to_socket(*self);
+  if (bind(fd.get(), &at.any, sizeof at.v6) != 0 || listen(fd.get(), SOMAXCONN) != 0)
+    return os_error(errno, "listen(%s)", ip_text(*self).c_str());
+  *self = address_by(getsockname, fd.get());
+  return fd;
+}
+
+Result<UniqueFd> dial_host(const HostAddress& address) {
+  const SocketAddress at = to_socket(address);
+  UniqueFd fd = AMEM_TRY(open_stream());
+  end_when_cut_off(fd.get());
+  const int failed = connect(fd.get(), &at.any, sizeof at.v6);
+  AMEM_TRY(connected(failed == 0 ? 0 : errno, address));
+  return fd;
+}
+
+Status check_dialled(int socket, const HostAddress& address) {
+  int code = 0;
+  socklen_t size_bytes = sizeof code;
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &size_bytes);
+  return connected(code, address);
+}
+
+HostAddress address_of_peer(int socket) { return address_by(getpeername, socket); }
+
+void end_when_cut_off(int socket) {
+  const int on = 1, retries = 2, unacknowledged_ms = 10000;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(socket, IPPROTO_TCP, TCP_SYNCNT, &retries, sizeof retries);
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
+}
+
+}  // namespace amem

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// A PeerService and processes of other hosts, whose place other nodes of this process take: they
+// are not found in /dev/shm.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+
+#include "tests/support/peer_fixture.h"
+#include "transport/host_address.h"
+#include "transport/host_stream.h"
+#include "transport/job_key.h"
+
+namespace amem {
+namespace {
+
+const JobKey& key() {
+  static const JobKey key = JobKey::read("the key of this job alone").value();
+  return key;
+}
+
+class HostsTest : public testing::Test {
+ protected:
+  /// A node that only TCP reaches.
+  static HostAddress open(Node& node, const JobKey& with = key()) {
+    node.service->withdraw();
+    const Result<HostAddress> opened = node.service->open_to_hosts(with, "lo");
+    EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
+    return opened.value();
+  }
+  /// Of a connection that says what it wants.
+  class RawHost {
+   public:
+    RawHost(const HostAddress& to, const JobKey& with)
+        : socket_(std::move(dial_host(to).value())), stream_(with, 0, to, true) {
+      EXPECT_TRUE(eventually([&] { return stream_.check_connected(socket_.get()).ok(); }));
+    }
+    bool send(uint64_t request_id, Message message) {
+      const Packet packet{encode(request_id, std::move(message)).value(), {}};
+      return eventually([&] {
+        if (!stream_.has_greeting()) (void)stream_.receive(socket_.get());
+        return stream_.send(socket_.get(), packet) == 0;
+      });
+    }
+    void send_bytes(const std::string& bytes) {
+      EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), 0),
+                static_cast<ssize_t>(bytes.size()));
+    }
+    /// True when the other side closes, after whatever it still sends.
+    bool sees_the_end() {
+      return eventually([&] { return !stream_.receive(socket_.get()).ok(); });
+    }
+
+   private:
+    UniqueFd socket_;
+    HostStream stream_;
+  };
+};
+
+TEST_F(HostsTest, ProcessesAnswerEachOther) {
+  Answerer a, b;
+  open(*a);
+  const HostAddress at_b = open(*b);
+  a->service->locate(b->id, at_b);
+  const Result<Received> there = a->ask(b->id, Revoke{});
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  EXPECT_EQ(there.value().pid, 0);
+  EXPECT_NE(there.value().remote_name.find("process " + std::to_string(getpid()) + " on "),
+            std::string::npos);
+  // The acceptor has learnt where the dialler listens, and this connection is the one that it uses.
+  EXPECT_TRUE(b->ask(a->id, Revoke{}).ok());
+}
+
+TEST_F(HostsTest, ProcessWithAnotherKeyIsNotReached) {
+  Answerer a, b;
+  open(*a);
+  a->service->locate(b->id, open(*b, JobKey::read("the key of some other job").value()));
+  const Result<Received> there = a->ask(b->id, Revoke{});
+  ASSERT_FALSE(there.ok());
+  EXPECT_EQ(there.error().kind, ErrorKind::protocol);
+  EXPECT_NE(there.error().message.find("another AMEM_JOB_KEY"), std::string::npos);
+}
+
+TEST_F(HostsTest, ProcessHasEndedWhereNobodyListens) {
+  Answerer a, b;
+  open(*a);
+  a->service->locate(b->id, open(*b));
+  ASSERT_TRUE(a->ask(b->id, Revoke{}).ok());
+  b->service.reset();
+  EXPECT_TRUE(a->recorder.wait_gone(1));
+  const HostAddress nobody = [&] {
+    HostAddress at;
+    (void)listen_for_hosts("lo", &at);  // and closes the socket
+    return at;
+  }();
+  const InstanceId other = random_instance_id();
+  a->service->locate(other, nobody);
+  const Result<Received> there = a->ask(other, Revoke{});
+  ASSERT_FALSE(there.ok());
+  EXPECT_EQ(there.error().kind, ErrorKind::peer);
+}
+
+// A port belongs to one process: the former one has ended.
+TEST_F(HostsTest, ProcessHasEndedWhereAnotherOneListens) {
+  Answerer a, b;
+  open(*a);
+  const InstanceId former = random_instance_id();
+  a->service->locate(former, open(*b));
+  const Result<Received> there = a->ask(former, Revoke{});
+  ASSERT_FALSE(there.ok());
+  EXPECT_EQ(there.error().kind, ErrorKind::peer);
+}
+
+TEST_F(HostsTest, HostThatCannotBeReachedHasNotEnded) {
+  Answerer a;
+  open(*a);
+  const InstanceId other = random_instance_id();
+  HostAddress reserved;  // to which no connection is made
+  auto* const ip = reinterpret_cast<uint8_t*>(reserved.ip.bits.data());
+  ip[10] = ip[11] = 0xff;
+  for (const int byte : {12, 13, 14, 15}) ip[byte] = 255;
+  reserved.port = 9;
+  EXPECT_EQ(ip_text(reserved), "255.255.255.255");
+  a->service->locate(other, reserved);
+  const Result<Received> there = a->ask(other, Revoke{}, 200);
+  ASSERT_FALSE(there.ok());
+  EXPECT_NE(there.error().kind, ErrorKind::peer) << there.error().message;
+}
+
+TEST_F(HostsTest, QueriesOfAnotherHostEndTheConnection) {
+  Answerer a;
+  const HostAddress at = open(*a);
+  for (const Message& query :
+       {Message(StatusQuery{}), Message(HostMemoryQuery{}), Message(Control{})}) {
+    RawHost host(at, key());
+    ASSERT_TRUE(host.send(0, Hello{random_instance_id()}));
+    ASSERT_TRUE(host.send(1, query));
+    EXPECT_TRUE(host.sees_the_end());
+  }
+  EXPECT_TRUE(a->recorder.take_seen().empty());
+}
+
+TEST_F(HostsTest, WhoHasNoKeyReachesNothingAndLeavesNothing) {
+  PeerOptions options;
+  options.guest_ms = 50;
+  Answerer a(options);
+  const HostAddress at = open(*a);
+  ASSERT_TRUE(a->ask(random_instance_id(), Revoke{}).error().kind == ErrorKind::peer);
+  const size_t before = open_fds().size();
+  for (int i = 0; i < 20; ++i) {
+    RawHost silent(at, key()), noisy(at, key()),
+        guest(at, JobKey::read("the key of some other job").value());
+    noisy.send_bytes("GET / HTTP/1.1\r\nHost: tray2\r\n\r\n");
+    ASSERT_TRUE(guest.send(0, Hello{random_instance_id()}));
+    EXPECT_TRUE(noisy.sees_the_end());
+    EXPECT_TRUE(guest.sees_the_end());
+    EXPECT_TRUE(silent.sees_the_end());
+  }
+  EXPECT_TRUE(eventually([&] { return open_fds().size() == before; }));
+  EXPECT_TRUE(a->recorder.take_seen().empty());
+}
+
+TEST_F(HostsTest, InterfaceIsTheFirstThatIsAllowed) {
+  HostAddress at;
+  for (const char* allowed : {"lo", "l", "no_such,lo", "=lo", "=no_such,lo", "^no_such"})
+    EXPECT_TRUE(listen_for_hosts(allowed, &at).ok()) << allowed;
+  EXPECT_EQ(ip_text(at), "127.0.0.1") << "the first of all";
+  EXPECT_NE(at.port, 0);
+  for (const char* none : {"=l", "no_such", "=no_such,l"}) {
+    const Result<UniqueFd> listener = listen_for_hosts(none, &at);
+    ASSERT_FALSE(listener.ok()) << none;
+    EXPECT_NE(listener.error().message.find(none), std::string::npos);
+  }
+  const Result<UniqueFd> listener = listen_for_hosts("", &at);
+  EXPECT_TRUE(!listener.ok() || ip_text(at) != "127.0.0.1") << "loopback reaches no other host";
+}
+
+}  // namespace
+}  // namespace amem
