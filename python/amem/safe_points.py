@@ -25,13 +25,14 @@ _count: Callable[[], int] = _count_first
 
 
 def safe_point() -> None:
-    """The process is at a safe point: until the call returns, none of its threads uses GPU memory with a tag. Always in one thread.
+    """The process is at a safe point: until the call returns, none of its threads uses GPU memory with a tag.
 
     Every process of a job calls it equally often, for example once in each step after the collectives of the step. Where
     `amem pause` was called for the job, all of its processes wait in the same call until `amem resume`: their memory leaves the
     GPUs and comes back. Contents that are not kept are gone, as after pause(), and functions of on_resume() make them again.
-    PyTorch's cache is emptied before. Signals are handled after the wait. Otherwise the call takes less than 200 ns. Without amem
-    it does nothing. `amem run --safe-point optimizer` calls it after each step of an optimizer of PyTorch.
+    Always in the same thread. PyTorch's cache is emptied before. Signals are handled after the wait. Otherwise the call takes
+    less than 200 ns. Without amem it does nothing. `amem run --safe-point optimizer` calls it after each step of an optimizer
+    of PyTorch.
     """
     if _count():
         _wait()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""One rank of a job that a launcher has started, on the simulated GPU: a collective, a pause, a resume, the collective.
+"""One rank of a job that a launcher has started, on the simulated GPU: a collective, a pause, a resume, the collective,
+and amem pause and amem resume of the ranks with the same parent.
 
   job.py FOLDER    the ranks meet in this folder
 
@@ -8,6 +9,7 @@ Rank and number of ranks are those that the launcher has set. Prints "rank R of 
 """
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -58,6 +60,22 @@ def meet(folder: Path, rank: int) -> UniqueId:
     return UniqueId.from_buffer_copy(path.read_bytes())
 
 
+def pause_from_outside(folder: Path, rank: int) -> None:
+    """Rank 0 has commands pause and resume its job, while all ranks make safe points."""
+    with open(folder / f"parent_{os.getppid()}", "a", encoding="utf-8") as siblings:
+        siblings.write(f"{rank}\n")
+    if rank == 0:
+        amem_pause = f"amem pause --pid {os.getpid()} >{folder}/moved && amem resume --pid {os.getpid()} >>{folder}/moved"
+        subprocess.Popen(["sh", "-c", f"({amem_pause}); touch {folder}/end"])
+    while not (folder / "end").exists():
+        amem.safe_point()
+    if rank == 0:
+        moved = (folder / "moved").read_text()
+        expected = len((folder / f"parent_{os.getppid()}").read_text().split())
+        if (moved.count("MiB released"), moved.count("MiB restored")) != (expected, expected):
+            raise SystemExit(f"{expected} ranks have one parent, and amem pause has said: {moved}")
+
+
 def run(folder: Path, rank: int, ranks: int) -> str:
     """What the rank prints."""
     process = Rank(rank, ranks, meet(folder, rank))
@@ -75,6 +93,9 @@ def run(folder: Path, rank: int, ranks: int) -> str:
             for other in range(ranks):
                 wait_for(folder / f"paused_{other}", f"rank {other}")
             amem.resume()
+    pause_from_outside(folder, rank)
+    if process.reduce() != wanted:
+        raise SystemExit(f"rank {rank}: another result after amem pause")
     return f"rank {rank} of {ranks}: right"
 
 
