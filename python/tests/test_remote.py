@@ -98,6 +98,8 @@ def test_all_ranks_stop_at_one_safe_point_and_go_on(start: Start) -> None:
         assert "MiB released in" in done.stdout
         stopped = job.steps()
         assert stopped[0] == stopped[1]
+        again = job.amem("pause", "--group", job.group)
+        assert again.returncode == 1 and "has paused it already: amem resume\n" in again.stderr
         for pid in job.pids:
             found = job.status(pid)
             assert found["state"] == "paused" and found["resident_bytes"] == found["fixed_bytes"]

@@ -142,6 +142,22 @@ def test_ranks_of_which_one_has_no_room_stay_paused(start: Start, build: Build) 
     assert job.end() == RIGHT
 
 
+def test_resume_that_is_interrupted_goes_on_without_its_command(start: Start) -> None:
+    job = start()
+    assert job.amem("pause", "--group", job.group, "--tag", "weights").returncode == 0
+    other = ["/usr/bin/env", "AMEM_ENABLE=0", "python3", "-c", HOLD_ROOM]
+    with subprocess.Popen(other, env=job.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        command = [str(job.build.command), "resume", "--group", job.group, "--wait", str(TIMEOUT_S)]
+        with subprocess.Popen(command, env=job.variables) as resume:
+            until(lambda: [state(job, rank) for rank in (0, 1)] == ["held", "resuming"])
+            resume.send_signal(signal.SIGINT)
+            assert resume.wait(TIMEOUT_S) == -signal.SIGINT
+        holder.communicate(timeout=TIMEOUT_S)
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
 def test_rank_that_is_stopped_in_its_resume(start: Start, build: Build) -> None:
     seeded = build.folder / "tests" / "seeded" / "lib" / "libamem_nccl.so"
     job = start(only={1: [f"LD_PRELOAD={seeded}", f"AMEM_TEST_STEP_POINT=resume_half_created={int(signal.SIGSTOP)}"]})

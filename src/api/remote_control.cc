@@ -52,8 +52,8 @@ void RemoteControl::refresh() {
   if (state_ == State::running) {
     at_safe_point_.reset();
     gate_.set_remote_pause(0);
-    if (held_until_.passed()) hold_at_ = 0;
   }
+  if (held_until_.passed()) hold_at_ = 0;
   holds_ = hold_at_ > 0 || at_safe_point_ != nullptr;
   changed_.notify_all();
 }
@@ -116,8 +116,11 @@ Status RemoteControl::check_threads() {
 
 Status RemoteControl::check_stop(const Control& request, pid_t from) {
   if (!environment().remote) return misuse_error("it is started with AMEM_REMOTE=0");
-  const bool stays = at_safe_point_ != nullptr && request.action == Action::hold;
-  if ((state_ != State::running && !stays) || (hold_at_ > 0 && command_ != request.command))
+  // Held where it is paused, by a command that resumes it.
+  const bool stays = at_safe_point_ != nullptr && request.safe_point == safe_points_ &&
+                     request.action == Action::hold;
+  if ((state_ != State::running && !stays) ||
+      (state_ != State::paused && hold_at_ > 0 && command_ != request.command))
     return misuse_error(state_ == State::paused ? "process %d has paused it already: amem resume"
                                                 : "process %d has requested another pause of it",
                         by_);

@@ -258,7 +258,7 @@ TEST_F(RemoteControlTest, StaysAtTheSafePointAfterTheResumeUntilAllRanksAreBack)
 
   constexpr uint64_t kResumer = kCommand + 1;
   for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(send({Action::hold, kResumer, 0, kLongMs}).ok);
+    EXPECT_TRUE(send({Action::hold, kResumer, next, kLongMs}).ok);
     EXPECT_TRUE(send({Action::resume, kResumer}).ok);
     EXPECT_EQ(settled().state, State::held);
     EXPECT_TRUE(is_intact(weights));
@@ -273,6 +273,29 @@ TEST_F(RemoteControlTest, StaysAtTheSafePointAfterTheResumeUntilAllRanksAreBack)
   EXPECT_TRUE(was_paused);
 }
 
+TEST_F(RemoteControlTest, StaysForTheNextCommandThatResumes) {
+  (void)add("weights");
+  const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
+  bool was_paused = false;
+  std::thread program = at_safe_point(&was_paused);
+  (void)reached(State::held);
+  EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"weights"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
+  const ControlReply again = send({Action::hold, kCommand + 1, 0, kLongMs});
+  EXPECT_FALSE(again.ok) << "a second pause";
+  EXPECT_NE(again.text.find("process 17 has paused it already"), std::string::npos) << again.text;
+  for (const bool has_room : {false, true}) {
+    set_room(has_room ? 8 : 0);
+    const uint64_t resumer = kCommand + (has_room ? 3 : 2);
+    EXPECT_EQ(send({Action::hold, resumer, next, kLongMs}).command, resumer);
+    EXPECT_TRUE(send({Action::resume, resumer}).ok);
+    EXPECT_EQ(settled().state, has_room ? State::held : State::paused);
+  }
+  (void)send({Action::release, kCommand + 3});
+  program.join();
+  EXPECT_TRUE(was_paused);
+}
+
 TEST_F(RemoteControlTest, GoesOnAfterTheResumeOfACommandThatHasEnded) {
   (void)add("weights");
   const uint64_t next = send({Action::hold, kCommand, 0, kLongMs}).safe_points + 1;
@@ -281,7 +304,7 @@ TEST_F(RemoteControlTest, GoesOnAfterTheResumeOfACommandThatHasEnded) {
   (void)reached(State::held);
   EXPECT_TRUE(send({Action::pause, kCommand, next, 0, {"weights"}}).ok);
   EXPECT_EQ(settled().state, State::paused);
-  EXPECT_TRUE(send({Action::hold, kCommand, 0, 50}).ok);
+  EXPECT_TRUE(send({Action::hold, kCommand, next, 50}).ok);
   EXPECT_TRUE(send({Action::resume, kCommand}).ok);
   program.join();
   EXPECT_TRUE(was_paused);

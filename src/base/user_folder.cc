@@ -17,9 +17,7 @@ Status check_user_folder() {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return os_error(errno, "lstat(%s)", path.c_str());
   if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 0077) != 0)
-    return os_error(EPERM,
-                    "%s is not a directory that only user %u may enter; remove it, or leave the "
-                    "user namespace",
+    return os_error(EPERM, "%s is not a directory that only user %u may enter; remove it",
                     path.c_str(), geteuid());
   return ok_status();
 }

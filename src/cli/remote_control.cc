@@ -182,7 +182,8 @@ void resume_job(Job& job, const RemoteOptions& options) {
     if (is_other) fmt::print("{}: not paused by amem pause\n", name_of(process));
     return is_other;
   });
-  const Control hold{Action::hold, 0, 0, kHoldMs};
+  Control hold{Action::hold, 0, 0, kHoldMs};
+  for (const Process& process : job) hold.safe_point = process.reply.safe_points;
   try {
     request(job, hold);
     settle(job, {Action::resume, 0, 0, options.wait_ms()}, hold);

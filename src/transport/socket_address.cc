@@ -61,10 +61,9 @@ std::string socket_path(const InstanceId& instance) { return user_folder() + "/"
 Result<std::set<InstanceId>> instances_of_this_user() {
   std::set<InstanceId> out;
   const std::string path = user_folder();
-  const Status own = check_user_folder();
-  if (!own.ok() && own.error().code == ENOENT) return out;
-  AMEM_TRY(own);
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(path.c_str()), closedir);
+  if (open == nullptr && errno == ENOENT) return out;
+  AMEM_TRY(check_user_folder());
   if (open == nullptr) return os_error(errno, "opendir(%s)", path.c_str());
   while (const dirent* entry = readdir(open.get()))
     if (const auto instance = instance_of(entry->d_name)) out.insert(*instance);
