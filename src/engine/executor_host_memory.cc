@@ -30,14 +30,17 @@ size_t host_bytes(const Transfer& transfer) {
 /// Pins what these transfers need in addition; of a switch, what the first ones need.
 Status Executor::reserve(const Plan& plan, const Transfers& transfers, Deadline deadline) {
   size_t size_bytes = 0, largest_bytes = 0;
-  std::set<int> staged;  // devices
-  for (const Transfer& transfer : transfers) {
-    if (transfer.on_host != nullptr) continue;  // retained
-    largest_bytes = std::max(largest_bytes, HostPool::block_bytes(host_bytes(transfer)));
-    if (!transfer.needs_file)
-      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
-    else if (staging_[transfer.device] == nullptr && staged.insert(transfer.device).second)
-      size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
+  {
+    MutexLock lock(registry_.mutex);
+    std::set<int> staged;  // devices
+    for (const Transfer& transfer : transfers) {
+      if (transfer.on_host != nullptr) continue;  // retained
+      largest_bytes = std::max(largest_bytes, HostPool::block_bytes(host_bytes(transfer)));
+      if (!transfer.needs_file)
+        size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+      else if (staging_[transfer.device] == nullptr && staged.insert(transfer.device).second)
+        size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
+    }
   }
   if (plan.is_switch) {
     AMEM_TRY(pool_.check_limit(size_bytes));

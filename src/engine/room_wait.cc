@@ -89,8 +89,7 @@ Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& w
         }))
       break;
   }
-  lost_turn_ = !is_first();
-  if (lost_turn_) return lack;
+  if (lost_turn_ = !is_first(); lost_turn_) return lack;
   return ok_status();
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 struct OpenRegion {
   uint64_t number, thread;
-  Threads threads;
+  bool of_all;
   Region region;
 };
 
@@ -57,7 +57,7 @@ uint64_t open_region(Region region, Threads threads) {
   Regions& all = regions();
   MutexLock lock(all.mutex);
   g_has_regions = true;
-  all.open.push_back({++all.last, this_thread(), threads, std::move(region)});
+  all.open.push_back({++all.last, this_thread(), threads == Threads::all, std::move(region)});
   return all.last;
 }
 
@@ -66,9 +66,7 @@ bool close_region(uint64_t number) {
 }
 
 bool close_region() {
-  return close_newest([](const OpenRegion& each) {
-    return each.thread == this_thread() && each.threads == Threads::calling;
-  });
+  return close_newest([](auto& each) { return !each.of_all && each.thread == this_thread(); });
 }
 
 void set_process_region(std::optional<Region> region) {
@@ -87,7 +85,7 @@ std::optional<Region> current_region() {
   MutexLock lock(all.mutex);
   for (const bool own : {true, false})
     for (auto each = all.open.rbegin(); each != all.open.rend(); ++each)
-      if (own ? each->thread == this_thread() : each->threads == Threads::all) return each->region;
+      if (own ? each->thread == this_thread() : each->of_all) return each->region;
   return all.of_process;
 }
 
