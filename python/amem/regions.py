@@ -57,8 +57,8 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
     of_thread, token = _open[threading.get_ident()], object()
     if of_thread and of_thread[-1] not in _of_context.get():
         raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
-    if all_threads and any(tokens for tokens in list(_open.values()) if tokens is not of_thread):
-        raise AmemError("another thread has an open region, whose memory a region of all threads would get: close it first")
+    if all_threads and (torch_pools.captured or any(each for each in list(_open.values()) if each is not of_thread)):
+        raise AmemError("another thread has an open region or captures a graph, whose memory a region of all threads would get")
     number, process, route = ctypes.c_uint64(0), os.getpid(), Route(tag, kind, all_threads)
     with contextlib.ExitStack() as stack:
         # Before the calls: the handler of a signal can raise after any of them.
@@ -105,7 +105,8 @@ def region(
             Without this argument: None if the tag has functions of on_resume(), else "host".
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
             that have no region of their own, such as those of autograd. Raises AmemError while another thread has a
-            region open, and must not be opened while one captures a graph: PyTorch routes the allocations of all threads to it.
+            region open or captures with cuda_graph(): PyTorch routes the allocations of all threads to it. Do not open it while
+            a thread captures with torch.cuda.graph().
         retain: True: the host copy stays after a resume, and the next pause copies only what has changed, for contents
             that mostly stay the same. With backup="host" only. A pause that lacks host memory, and trim_host_memory(), drop it.
 

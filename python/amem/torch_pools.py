@@ -69,7 +69,7 @@ _mutex = threading.RLock()  # a region may end in a finalizer
 allocators: Dict[Tuple[str, int], Any] = {}  # of each tag and kind for which a region has been open
 _unused: List[Pool] = []  # of no open region and no graph: for the next region, or ended and with memory
 _graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
-_captured: Dict[Any, Any] = {}  # by handle: the id of the pool into which a graph is being captured
+captured: Dict[Any, Any] = {}  # by handle: the id of the pool into which a graph is being captured
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
 with_tag: Set[Tuple[int, int]] = set()  # of amem's pools
 _warned: Set[Optional[str]] = set()  # tags
@@ -135,7 +135,7 @@ def _watch(torch: Any) -> None:
         unused_segments(torch)
 
     def to_captured(original: Callable[[int, Any], None], device: int, pool: Any) -> None:
-        original(device, _captured.get(pool, pool))
+        original(device, captured.get(pool, pool))
 
     replaced: Tuple[Tuple[Callable[..., None], Tuple[str, ...]], ...] = (empty, EMPTY_CACHE), (to_captured, OF_HANDLES)
     for function, names in replaced:
@@ -229,10 +229,10 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
         found = _graph_pools.get((owner, handle)) if _is_active(owner) else None
         pool = found or Pool(torch, owner)
         _graph_pools[owner, handle or pool.id] = _graph_pools[owner, pool.id] = pool
-    _captured[handle] = pool.id
+    captured[handle] = pool.id
     try:
         yield pool.id
     finally:
-        _captured.pop(handle, None)
+        captured.pop(handle, None)
         if found is None:
             pool.end(torch)  # with its graphs

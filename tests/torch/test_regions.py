@@ -439,15 +439,16 @@ expect(len(said) == {int(warns)}, said)
 """, AMEM_SIM_MEMORY_MB="2048")
 
 
-def test_region_of_all_threads_does_not_get_the_memory_of_another_region(simulated: SimulatedTorch) -> None:
+@pytest.mark.parametrize("other", ["amem.region('weights')", "amem.cuda_graph(graph, tag='weights')"])
+def test_region_of_all_threads_does_not_get_the_memory_of_another_region(simulated: SimulatedTorch, other: str) -> None:
     """PyTorch would route the other thread's allocations to it."""
-    simulated.run("""
+    simulated.run(f"""
 import concurrent.futures, threading
-first, is_open, end = of(MIB), threading.Event(), threading.Event()
+first, is_open, end, graph = of(MIB), threading.Event(), threading.Event(), torch.cuda.CUDAGraph()
 
 
 def load():
-    with amem.region("weights"):
+    with {other}:
         is_open.set(), end.wait(100)
         return of(3 * MIB)
 
