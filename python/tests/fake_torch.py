@@ -12,7 +12,7 @@ from typing import Any
 class FakeTorch(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("torch")
-        self.uint8 = "uint8"
+        self.uint8, self.strided = "uint8", "strided"
         self.cuda = types.SimpleNamespace(
             is_initialized=lambda: False, _is_compiled=lambda: False, _lazy_call=lambda function: None
         )
@@ -28,7 +28,7 @@ class FakeTorch(types.ModuleType):
 class FakeTensor:
     """Bytes at an address; `data` keeps those of the host."""
 
-    dtype = "uint8"
+    dtype, layout = "uint8", "strided"
 
     def __init__(self, data: Any, address: int, size: int | None = None) -> None:
         self.data, self.address = data, address
@@ -36,6 +36,11 @@ class FakeTensor:
 
     def is_contiguous(self) -> bool:
         return True
+
+    def is_conj(self) -> bool:
+        return False
+
+    is_neg = is_conj
 
     def data_ptr(self) -> int:
         return self.address
