@@ -8,6 +8,14 @@
 
 #include <type_traits>
 
+#if CUDA_VERSION < 13030  // as the CUDA Driver API has them, Logical Endpoint
+extern "C" CUresult cuLogicalEndpointBindMem(cuuint32_t, CUdevice, cuuint64_t,
+                                             CUmemGenericAllocationHandle, cuuint64_t, cuuint64_t,
+                                             unsigned long long);
+extern "C" CUresult cuLogicalEndpointBindAddr(cuuint32_t, CUdevice, cuuint64_t, void*, cuuint64_t,
+                                              unsigned long long);
+#endif
+
 #undef cuGetProcAddress
 extern "C" CUresult cuGetProcAddress(const char*, void**, int, cuuint64_t);
 // The toolkit's headers declare older forms only for NVIDIA's own use, and do not declare newer

@@ -14,6 +14,7 @@ namespace amem {
 namespace {
 
 constexpr char kBound[] = "bound to multicast (NVLS)";
+constexpr char kEndpoint[] = "bound to a logical endpoint";
 
 /// The driver's result, and a line in the log for what the driver would not have done.
 DriverResult result_of(const Error& error, int device) {
@@ -352,6 +353,29 @@ DriverResult VirtualMemory::bind_address(DriverHandle object, size_t offset, Dev
                                          size_t size_bytes, unsigned long long flags) {
   RegisteredRange(this, address, size_bytes).keep(kBound);
   return driver_.cuMulticastBindAddr(object, offset, address, size_bytes, flags);
+}
+
+DriverResult VirtualMemory::bind_endpoint(uint32_t endpoint, int device, uint64_t offset,
+                                          DriverHandle memory, uint64_t memory_offset,
+                                          uint64_t size_bytes, unsigned long long flags) {
+  if (is_our_handle(memory)) {
+    MutexLock lock(registry_.mutex);
+    Allocation* const allocation = find_copied(memory);
+    if (allocation == nullptr || !registry_.backing_of(*allocation).is_here())
+      return driver_result::kInvalidValue;
+    allocation->make_persistent(kEndpoint);
+    memory = registry_.backing_of(*allocation).handle;
+    memory_offset += allocation->offset_bytes;
+  }
+  return driver_.cuLogicalEndpointBindMem(endpoint, device, offset, memory, memory_offset,
+                                          size_bytes, flags);
+}
+
+DriverResult VirtualMemory::bind_endpoint_address(uint32_t endpoint, int device, uint64_t offset,
+                                                  DeviceAddress address, uint64_t size_bytes,
+                                                  unsigned long long flags) {
+  RegisteredRange(this, address, size_bytes).keep(kEndpoint);
+  return driver_.cuLogicalEndpointBindAddr(endpoint, device, offset, address, size_bytes, flags);
 }
 
 DriverResult VirtualMemory::unbind(DriverHandle object, int device, size_t offset,

@@ -69,6 +69,12 @@ class VirtualMemory {
                     size_t memory_offset, size_t size_bytes, unsigned long long flags);
   DriverResult bind_address(DriverHandle object, size_t offset, DeviceAddress address,
                             size_t size_bytes, unsigned long long flags);
+  /// To a logical endpoint, which other processes use without a mapping: the memory is persistent.
+  DriverResult bind_endpoint(uint32_t endpoint, int device, uint64_t offset, DriverHandle memory,
+                             uint64_t memory_offset, uint64_t size_bytes, unsigned long long flags);
+  DriverResult bind_endpoint_address(uint32_t endpoint, int device, uint64_t offset,
+                                     DeviceAddress address, uint64_t size_bytes,
+                                     unsigned long long flags);
   /// One call may remove several binds (NVSHMEM).
   DriverResult unbind(DriverHandle object, int device, size_t offset, size_t size_bytes);
   /// All memory with this tag that is bound stays on the GPU from now on.

@@ -83,6 +83,70 @@ TEST_F(FabricHandleTest, OfSymmetricMemoryIsMadeIfTheLauncherHasStartedAllRanksH
   EXPECT_EQ(handle_of_ours(symmetric_), std::nullopt);
 }
 
+// Of NCCL and of symmetric memory, whoever imports them.
+TEST_F(FabricHandleTest, WithAJobKeySaysWhereTheOwnerListens) {
+  context_.job_key = "the key of this job alone";
+  context_.interfaces = "lo";
+  for (const AllocationId id : {shared_, symmetric_}) {
+    const std::optional<IpcHandle> made = handle_of_ours(id);
+    ASSERT_TRUE(made.has_value());
+    EXPECT_EQ(ip_text(made->address), "127.0.0.1");
+    EXPECT_NE(made->address.port, 0);
+  }
+  join();
+  EXPECT_EQ(handle_of_ours(shared_).value().address, HostAddress()) << "all importers are here";
+  EXPECT_NE(handle_of_ours(symmetric_).value().address, HostAddress());
+}
+
+TEST_F(FabricHandleTest, WithAKeyThatCannotBeUsedIsTheDriversAndTheLogSaysWhyOnce) {
+  context_.job_key = "short";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(handle_of_ours(shared_), std::nullopt);
+  EXPECT_EQ(handle_of_ours(shared_), std::nullopt);
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string why = "import stays on the GPU: AMEM_JOB_KEY has 5 characters";
+  const size_t first = log.find(why);
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find(why, first + 1), std::string::npos) << log;
+}
+
+TEST_F(FabricHandleTest, OfAnotherHostIsNotImportedWithoutAKey) {
+  IpcHandle other{random_instance_id(), 1, 2, 4711, true};
+  other.address.port = 17;
+  testing::internal::CaptureStderr();
+  const Result<DriverHandle> imported = import(other);
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_FALSE(imported.ok());
+  EXPECT_EQ(imported.error().kind, ErrorKind::driver);
+  EXPECT_NE(log.find("process 4711 at ::: AMEM_JOB_KEY is not set"), std::string::npos) << log;
+}
+
+// The descriptor is that of an importer of this host.
+TEST_F(FabricHandleTest, OfADescriptorThatIsOfferedDoesNotTravel) {
+  context_.job_key = "the key of this job alone";
+  context_.interfaces = "lo";
+  const HostAddress at = handle_of_ours(shared_).value().address;
+  const IpcHandle offered =
+      decode_ipc_handle(sharing_->offer_descriptor(UniqueFd(open("/dev/null", O_RDWR))).value())
+          .value();
+  context_.peers.load()->withdraw();
+  Node importer;
+  ASSERT_TRUE(
+      importer.service->open_to_hosts(JobKey::read(context_.job_key).value(), context_.interfaces)
+          .ok());
+  importer.service->locate(context_.self, at);
+  const Result<Received> reply = importer.ask(context_.self, TokenQuery{0, offered.nonce});
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_FALSE(std::get<TokenReply>(reply.value().message).known);
+  const IpcHandle made = handle_of_ours(shared_).value();
+  const Result<Received> token =
+      importer.ask(context_.self, TokenQuery{made.allocation, made.nonce});
+  ASSERT_TRUE(token.ok() && token.value().fds.size() == 1);
+  const auto read = read_token(token.value().fds.front().get());
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->allocation, shared_);
+}
+
 TEST_F(FabricHandleTest, OfThisProcessIsItsOwnMemory) {
   join();
   const IpcHandle made = handle_of_ours(shared_).value();

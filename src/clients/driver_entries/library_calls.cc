@@ -12,7 +12,7 @@ namespace amem {
 
 #define AMEM_SHARED_CALL(function, hook) AMEM_DRIVER_CALL(function, function, &hook)
 
-const std::array<DriverCall, 10> kSharedLibraryCalls{{
+const std::array<DriverCall, 12> kSharedLibraryCalls{{
     AMEM_SHARED_CALL(cuMemRelease, VirtualMemory::release),
     AMEM_SHARED_CALL(cuMemMap, VirtualMemory::map),
     AMEM_SHARED_CALL(cuMemUnmap, VirtualMemory::unmap),
@@ -23,6 +23,8 @@ const std::array<DriverCall, 10> kSharedLibraryCalls{{
     AMEM_SHARED_CALL(cuMemGetAllocationPropertiesFromHandle, VirtualMemory::get_properties),
     AMEM_SHARED_CALL(cuMulticastBindMem, VirtualMemory::bind),
     AMEM_SHARED_CALL(cuMulticastUnbind, VirtualMemory::unbind),
+    AMEM_SHARED_CALL(cuLogicalEndpointBindMem, VirtualMemory::bind_endpoint),
+    AMEM_SHARED_CALL(cuLogicalEndpointBindAddr, VirtualMemory::bind_endpoint_address),
 }};
 
 void* library_entry(std::span<const DriverCall> own, const char* name, void* function) {

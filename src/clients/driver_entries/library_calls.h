@@ -13,7 +13,7 @@ namespace amem {
 // and NVSHMEM, whose symmetric memory it is, and with AMEM_TENSORS all libraries but NCCL.
 
 /// The calls that are the same for all libraries.
-extern const std::array<DriverCall, 10> kSharedLibraryCalls;
+extern const std::array<DriverCall, 12> kSharedLibraryCalls;
 
 /// The entry for the name among `own` and the shared calls, if `function` is the driver's own; else
 /// `function`.

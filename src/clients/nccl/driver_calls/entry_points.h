@@ -36,6 +36,8 @@ inline constexpr auto cuMemGetHandleForAddressRange = &VirtualMemory::get_handle
 inline constexpr auto cuMulticastBindMem = &VirtualMemory::bind;
 inline constexpr auto cuMulticastBindAddr = &VirtualMemory::bind_address;
 inline constexpr auto cuMulticastUnbind = &VirtualMemory::unbind;
+inline constexpr auto cuLogicalEndpointBindMem = &VirtualMemory::bind_endpoint;
+inline constexpr auto cuLogicalEndpointBindAddr = &VirtualMemory::bind_endpoint_address;
 inline constexpr auto cuMemExportToShareableHandle = &SharedHandles::export_handle;
 
 // Captures (capture_calls.cc).

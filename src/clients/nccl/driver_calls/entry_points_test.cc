@@ -134,6 +134,25 @@ TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
   EXPECT_EQ(hooked_cuMulticastBindAddr(1, 0, kAddress, kSize, 0), 0);
   EXPECT_EQ(find(by_address).kind, Kind::persistent);
 
+  static DriverHandle g_endpoint_memory;
+  driver_.cuLogicalEndpointBindMem = [](uint32_t, int, uint64_t, DriverHandle memory, uint64_t,
+                                        uint64_t, unsigned long long) {
+    g_endpoint_memory = memory;
+    return driver_result::kSuccess;
+  };
+  driver_.cuLogicalEndpointBindAddr = [](uint32_t, int, uint64_t, DeviceAddress, uint64_t,
+                                         unsigned long long) { return driver_result::kSuccess; };
+  const DriverHandle endpoint = create();
+  EXPECT_EQ(hooked_cuLogicalEndpointBindMem(7, 0, 0, endpoint, 0, kSize, 0), 0);
+  EXPECT_FALSE(is_our_handle(g_endpoint_memory)) << "the driver knows its own handles alone";
+  EXPECT_EQ(find(endpoint).kind, Kind::persistent);
+  EXPECT_EQ(hooked_cuLogicalEndpointBindMem(7, 0, 0, 4711, 0, kSize, 0), 0);
+  EXPECT_EQ(g_endpoint_memory, 4711u);
+  EXPECT_EQ(hooked_cuMemUnmap(kAddress, kSize), 0);
+  const DriverHandle endpoint_address = create_mapped();
+  EXPECT_EQ(hooked_cuLogicalEndpointBindAddr(7, 0, 0, kAddress, kSize, 0), 0);
+  EXPECT_EQ(find(endpoint_address).kind, Kind::persistent);
+
   driver_.cuMemExportToShareableHandle = [](void*, DriverHandle, int type, unsigned long long) {
     return type == kHandleTypeFabric ? driver_result::kSuccess : driver_result::kInvalidValue;
   };
