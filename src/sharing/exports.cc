@@ -125,7 +125,7 @@ std::map<InstanceId, Exports::Asked> Exports::begin_revoke(const Tags& tags) {
     for (const InstanceId& importer : importers(backing)) {
       Asked& known = all[importer];
       known.is_importer = true;
-      known.name = importer_names_[importer];
+      known.name = name_of(importer);
       known.tags.insert(backing.tag);
       if (backing.is_staying && known.staying.size() < kMaxStaying) known.staying.push_back(id);
     }

@@ -97,6 +97,10 @@ class Exports {
   Status send_revokes(const Tags& tags, const Scope& scope, Deadline deadline,
                       const std::shared_ptr<Replies>& replies);
   std::set<InstanceId> importers(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
+  /// For messages; never empty.
+  const std::string& name_of(const InstanceId& importer) AMEM_REQUIRES(context_.registry.mutex) {
+    return importer_names_.try_emplace(importer, process_text(0)).first->second;
+  }
   Status on_revoked(const InstanceId& process, bool is_importer, const Result<Received>& reply);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);

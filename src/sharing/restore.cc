@@ -82,7 +82,7 @@ void Exports::restore(const Tag& tag, Deadline deadline, const std::shared_ptr<R
   }
   for (const InstanceId& importer : importing) {
     of_tag.notified.erase(importer);
-    const std::string name = importer_names_[importer];
+    const std::string name = name_of(importer);
     replies->expect(name);
     send_restore(std::make_shared<PendingRestore>(
         PendingRestore{tag, importer, deadline, of_tag.restores, replies, name}));
