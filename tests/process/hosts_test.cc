@@ -127,6 +127,14 @@ TEST_F(Hosts, RankWithoutTheKeyIsNamed) {
   EXPECT_TRUE(has(log(1), "AMEM_JOB_KEY is not set in this process")) << log(1);
 }
 
+// It gives amem's handle to the driver, which does not know it.
+TEST_F(Hosts, RankWithoutAmemFailsWhenItConnects) {
+  setup_.environment_of_rank[1]["AMEM_ENABLE"] = "0";
+  start({0, 1});
+  for (int rank : {0, 1}) (*job_)[rank].order("check world 17");
+  EXPECT_TRUE(has((*job_)[1].failure(), "mem_import")) << log(1);
+}
+
 TEST_F(Hosts, KeyThatIsTooShortIsRefusedInASentenceAndTheMemoryStays) {
   for (int rank : {0, 1}) setup_.environment_of_rank[rank]["AMEM_JOB_KEY"] = "short";
   start({0, 1});
