@@ -12,9 +12,7 @@ class DriverCall : public CallSweep {
   /// Out of memory, invalid value, not permitted, unknown.
   static constexpr int kCodes[] = {2, 1, 800, 999};
 
-  std::vector<std::string> functions() const override {
-    return {std::begin(kDriverCalls), std::end(kDriverCalls)};
-  }
+  std::vector<std::string> functions() const override { return driver_calls_of_amem(); }
   long calls_of(jobs::RankProcess& rank, const std::string& function) override {
     return std::stol(rank.ask("calls_of " + function));
   }

@@ -8,15 +8,15 @@
 
 #include "tests/process/simulated_hosts.h"
 #include "tests/process/simulated_job.h"
+#include "tests/support/driver_functions.h"
 
 namespace amem {
 
 /// The driver functions that amem calls.
-inline constexpr const char* kDriverCalls[] = {
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) #name,
-#include "driver/functions.def"
-#undef AMEM_DRIVER_FUNCTION
-};
+inline std::vector<std::string> driver_calls_of_amem() {
+  const std::set<std::string> names = simulated_driver_functions();
+  return {names.begin(), names.end()};
+}
 
 /// A job whose library is built with AMEM_SEEDED_FAULTS, on the simulated GPU.
 class FaultTest : public JobTest {

@@ -80,7 +80,7 @@ TEST_P(RegionCallFault, FailsAndNothingIsLost) {
   const std::vector<size_t> used{used_bytes(job_[0]), used_bytes(job_[1])};
   jobs::RankProcess& victim = job_[GetParam().victim];
   int refused = 0;
-  for (const std::string function : kDriverCalls)
+  for (const std::string& function : driver_calls_of_amem())
     for (int n = 1;; ++n) {
       const std::string fault = function + " fails at call " + std::to_string(n);
       SCOPED_TRACE(fault);

@@ -49,8 +49,9 @@ class Soak : public FaultTest {
   /// A call of some driver function by this rank fails soon, with some code.
   void seed_fault(jobs::Job& job, int rank) {
     static constexpr int kCodes[] = {1, 2, 800, 999};
-    job[rank].ask(std::string("driver_fault ") + kDriverCalls[below(std::size(kDriverCalls))] +
-                  ":" + std::to_string(1 + below(8)) + "=" + std::to_string(kCodes[below(4)]));
+    static const std::vector<std::string> calls = driver_calls_of_amem();
+    job[rank].ask("driver_fault " + calls[below(calls.size())] + ":" +
+                  std::to_string(1 + below(8)) + "=" + std::to_string(kCodes[below(4)]));
     faulty_.push_back(rank);
     ++faults_;
   }

@@ -16,7 +16,7 @@ namespace {
 
 /// The driver functions that amem and libamem_symmetric.so call.
 std::set<std::string> driver_calls() {
-  std::set<std::string> all(std::begin(kDriverCalls), std::end(kDriverCalls));
+  std::set<std::string> all = simulated_driver_functions();
   for (std::string name : {
 #define AMEM_SYMMETRIC_FUNCTION(symbol, parameters) std::string(#symbol),
 #include "symmetric/driver_functions.def"

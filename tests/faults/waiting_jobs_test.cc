@@ -103,12 +103,13 @@ TEST_F(WaitingJobs, TurnsWithFaultsLoseNothing) {
   for (size_t number = 0; number < jobs.size(); ++number)
     threads.emplace_back([&rank = (*jobs[number])[0], number, cycles] {
       std::mt19937 random(static_cast<unsigned>(number));
+      const std::vector<std::string> calls = driver_calls_of_amem();
       const auto chance = [&](unsigned percent) { return random() % 100 < percent; };
       const auto order = [&](const std::string& text) {
         const bool fails = chance(30);
         if (fails)
-          rank.ask(std::string("driver_fault ") + kDriverCalls[random() % std::size(kDriverCalls)] +
-                   ":" + std::to_string(1 + random() % 8) + "=" + (chance(50) ? "2" : "999"));
+          rank.ask("driver_fault " + calls[random() % calls.size()] + ":" +
+                   std::to_string(1 + random() % 8) + "=" + (chance(50) ? "2" : "999"));
         rank.order(text);
         const auto outcome = rank.outcome();
         EXPECT_TRUE(outcome.ok || fails) << "without a fault: " << outcome.text;

@@ -27,9 +27,7 @@ class Exit : public JobTest {
   /// Counts all that we may call, each function of the driver that amem knows.
   static std::string count_calls() {
     std::string order = "calls_of";
-    for (const DriverFunction& function : kDriverFunctions)
-      if (!has(order + " ", std::string(" ") + function.name + " "))
-        order += std::string(" ") + function.name;
+    for (const std::string& function : simulated_driver_functions()) order += " " + function;
     return order;
   }
   /// What exit handlers were answered, in the order of their running.

@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "driver/driver.h"
 
 namespace amem {
@@ -20,5 +23,14 @@ inline constexpr DriverFunction kDriverFunctions[] = {
 #include "driver/functions.def"
 #undef AMEM_DRIVER_FUNCTION
 };
+
+/// The names of those that the simulated driver has, which is of CUDA 13.0.
+inline std::set<std::string> simulated_driver_functions() {
+  constexpr int kSimulated = 13000;
+  std::set<std::string> names;
+  for (const DriverFunction& function : kDriverFunctions)
+    if (function.since <= kSimulated) names.insert(function.name);
+  return names;
+}
 
 }  // namespace amem
