@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Unmodified trainings that amem pause pauses after a step of their optimizers: examples/train.py, and trainer.py by torchrun."""
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -72,7 +73,11 @@ def test_training_stops_after_a_step_and_goes_on(simulated: SimulatedTorch, tmp_
         training.pause_and_resume()
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp2", "scaler", "optimizers", "accumulation"])
+LONG = bool(os.environ.get("AMEM_TEST_LONG"))
+KINDS = ["ddp", "fsdp2", "scaler", "optimizers", "accumulation"] if LONG else ["fsdp2", "scaler"]  # a minute each
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_ranks_of_torchrun_stop_together_and_compute_the_same(
     simulated: SimulatedTorch, tmp_path: Path, kind: str, started: list[Training]
 ) -> None:
@@ -85,8 +90,9 @@ def test_ranks_of_torchrun_stop_together_and_compute_the_same(
         started.append(training := Training(simulated, folder, command))
         for _ in range(pauses if name == "paused" else 0):
             training.pause_and_resume()
-            paused = training.amem("pause", "--tag", "nccl")  # at once; a call resumes it
-            assert paused.returncode == 0, paused.stderr
+            if LONG:  # at any moment, when no collective waits for a rank; a call resumes it
+                paused = training.amem("pause", "--tag", "nccl")
+                assert paused.returncode == 0, paused.stderr
         assert training.process.wait(TIMEOUT_S) == 0
         written.append([(folder / f"losses.{rank}").read_text() for rank in range(2)])
     assert written[0] == written[1]

@@ -86,6 +86,11 @@ every_fault() {
     AMEM_TEST_LONG=1 "$build/tests/process_test" --gtest_filter='*Order*:AskedWhile.*:InSignalHandler.*'
 }
 
+# All kinds of trainings, of which ./dev test pauses two from outside.
+trainings() {
+  AMEM_TEST_LONG=1 ctest --test-dir "$build" --output-on-failure --no-tests=error -R '^torch\.safe_points$'
+}
+
 # soak CYCLES TESTS: nothing grows, nothing is lost.
 soak() {
   AMEM_TEST_CYCLES=$1 ctest --test-dir "$build" --verbose --no-tests=error --timeout 14400 -R "$2"
@@ -112,6 +117,7 @@ if [[ $fast != 1 ]]; then
 fi
 if [[ $long == 1 ]]; then
   run_check every_fault every_fault
+  run_check trainings trainings
   run_check two_jobs soak 1000 '^TwoJobs'
   run_check turns soak 1000 '^WaitingJobs\.TurnsWithFaults'
   run_check soak soak 10000 '^Soak'
