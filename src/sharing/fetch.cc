@@ -191,8 +191,9 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
                            Received reply) {
   auto& answer = std::get<Fetched>(reply.message);
   if (answer.outcomes.size() != wanted.size())
-    return protocol_error("process %d answered a fetch of %zu with %zu outcomes", reply.pid,
-                          wanted.size(), answer.outcomes.size());
+    return protocol_error("%s answered a fetch of %zu with %zu outcomes",
+                          process_text(reply.pid, reply.remote_name).c_str(), wanted.size(),
+                          answer.outcomes.size());
   Tags paused;
   size_t next_fd = 0, failed = 0;
   MutexLock lock(context_.registry.mutex);
@@ -226,7 +227,8 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   context_.peer_table.pause(owner, paused, paused_text(process_text(reply.pid, reply.remote_name)),
                             answer.paused_scope, true);
   if (failed == 0) return ok_status();
-  return peer_error("process %d cannot export %zu of its allocations: %s", reply.pid, failed,
+  return peer_error("%s cannot export %zu of its allocations: %s",
+                    process_text(reply.pid, reply.remote_name).c_str(), failed,
                     answer.reason.c_str());
 }
 

@@ -117,10 +117,15 @@ Result<UniqueFd> listen_for_hosts(const std::string& interfaces, HostAddress* se
   return fd;
 }
 
-Result<UniqueFd> dial_host(const HostAddress& address) {
+Result<UniqueFd> dial_host(const HostAddress& address, int listener) {
   const SocketAddress at = to_socket(address);
   UniqueFd fd = AMEM_TRY(open_stream());
   end_when_cut_off(fd.get());
+  HostAddress own = address_by(getsockname, listener);
+  own.port = 0;
+  const SocketAddress from = to_socket(own);
+  if (bind(fd.get(), &from.any, sizeof from.v6) != 0)
+    return os_error(errno, "bind(%s)", ip_text(own).c_str());
   const int failed = connect(fd.get(), &at.any, sizeof at.v6);
   AMEM_TRY(connected(failed == 0 ? 0 : errno, address));
   return fd;

@@ -29,7 +29,7 @@ Result<UniqueFd> listen_for_hosts(const std::string& interfaces, HostAddress* se
 
 /// Starts to connect. The socket does not block, and is writable when the connection exists or has
 /// failed. Errors: peer, if nobody listens there; os.
-Result<UniqueFd> dial_host(const HostAddress& address);
+Result<UniqueFd> dial_host(const HostAddress& address, int listener);
 /// Of a socket of dial_host() that is writable, likewise.
 Status check_dialled(int socket, const HostAddress& address);
 

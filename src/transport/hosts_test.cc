@@ -33,7 +33,7 @@ class HostsTest : public testing::Test {
   class RawHost {
    public:
     RawHost(const HostAddress& to, const JobKey& with)
-        : socket_(std::move(dial_host(to).value())), stream_(with, 0, to, true) {
+        : socket_(std::move(dial_host(to, -1).value())), stream_(with, 0, to, true) {
       EXPECT_TRUE(eventually([&] { return stream_.check_connected(socket_.get()).ok(); }));
     }
     bool send(uint64_t request_id, Message message) {

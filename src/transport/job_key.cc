@@ -21,7 +21,8 @@ Result<JobKey> JobKey::read(const std::string& setting) {
 #endif
   std::string key = setting;
   if (setting.starts_with('/')) {
-    const UniqueFd file(open(setting.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd file(
+        open(setting.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is none
     key.resize(4096);
     const ssize_t got = file.valid() ? ::read(file.get(), key.data(), key.size()) : -1;
     if (got < 0) return os_error(errno, "AMEM_JOB_KEY: read(%s)", setting.c_str());

@@ -115,7 +115,7 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
   std::unique_ptr<HostStream> stream;
   if (!is_here && hosts_ && address != addresses_.end()) {
     stream = stream_to(address->second, true);
-    socket = dial_host(address->second);
+    socket = dial_host(address->second, hosts_->listener.get());
   }
   const Result<Connection*> connection =
       socket.ok() ? add_connection(std::move(socket.value()), std::move(stream), &token)
@@ -257,7 +257,9 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
   }
   connection.greeted = true;
   peer.info = PeerInfo{hello.instance, connection.pid, connection.remote_name()};
-  if (connection.stream) locate(hello.instance, connection.stream->address());
+  // The address of an imported handle is the listener's; that of a connection may be translated.
+  if (connection.stream && !addresses_.contains(hello.instance))
+    locate(hello.instance, connection.stream->address());
   peer.known = true;
   if (peer.is_partner) make_partner(peer);
   if (const auto broken = std::exchange(peer.broken, std::nullopt))
