@@ -44,7 +44,21 @@ def kind_of(backup: Optional[Backup], retain: bool = False) -> int:
 
 # By thread: a token of each region; the innermost one is the last. PyTorch knows threads by the same ids.
 _open: DefaultDict[int, List[object]] = collections.defaultdict(list)
+
+
+class _NewThread(threading.local):
+    def __init__(self) -> None:
+        _open[threading.get_ident()] = []  # the id may be that of a thread that has ended
+
+
+_new_thread = _NewThread()
 _of_context: contextvars.ContextVar[Tuple[object, ...]] = contextvars.ContextVar("amem_regions", default=())
+
+
+def _others(of_thread: List[object]) -> List[List[object]]:
+    """Those of the other threads that live."""
+    alive = sys._current_frames()
+    return [each for thread, each in list(_open.items()) if each is not of_thread and thread in alive]
 
 
 @contextlib.contextmanager
@@ -54,10 +68,11 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
         yield
         return
     torch_checks.check_backend()
+    _ = _new_thread.__dict__
     of_thread, token = _open[threading.get_ident()], object()
     if of_thread and of_thread[-1] not in _of_context.get():
         raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
-    if all_threads and (torch_pools.captured or any(each for each in list(_open.values()) if each is not of_thread)):
+    if all_threads and (torch_pools.captured or any(each for each in _others(of_thread))):
         raise AmemError("another thread has an open region or captures a graph, whose memory a region of all threads would get")
     number, process, route = ctypes.c_uint64(0), os.getpid(), Route(tag, kind, all_threads)
     with contextlib.ExitStack() as stack:
