@@ -201,8 +201,9 @@ void resume_job(Job& job, const RemoteOptions& options) {
 
 /// Of a process that does not answer: as in engine/room_wait.cc, from what it was started with.
 std::string job_at_start(long pid) {
-  const std::string group = started_with(pid, {"AMEM_GROUP=", "AMEM_GROUPID="});
-  if (!group.empty()) return "group " + group;
+  for (const char* name : {"AMEM_GROUP=", "AMEM_GROUPID="})
+    if (const std::string group = started_with(pid, {name}); !group.empty() && group != "0")
+      return "group " + group;
   std::string parent;
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);)
