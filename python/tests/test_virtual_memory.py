@@ -2,11 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """A library with an allocator over the driver's virtual memory management, as XLA's and vLLM's, under amem run --tensors."""
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
-from conftest import Actor
+from conftest import Actor, Build
 
 # Found with dlsym(3), or with cuGetProcAddress().
 PROGRAM = """
@@ -37,7 +38,9 @@ def create(size=4 * MIB):
 def map_at(address, handle, size=4 * MIB):
     access = Access(1, 0, 3)
     return call("cuMemMap", address, Word(size), Word(0), handle, Word(0)) or call("cuMemSetAccess", address, Word(size), ctypes.byref(access), Word(1))
-user.user_free(user.user_malloc(MIB))  # a context
+context = ctypes.c_void_p()  # no memory of the runtime: the first is that of cuMemCreate()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
 address = Word()
 assert call("cuMemAddressReserve", ctypes.byref(address), Word(4 * MIB), Word(0), Word(0), Word(0)) == 0
 handle = create()
@@ -57,6 +60,13 @@ def test_memory_leaves_and_comes_back(program: Actor) -> None:
         assert program.ask("read(address.value)") == "1"  # cudaErrorInvalidValue
         assert program.ask("amem.resume('job').resident_bytes // MIB") == "4"
         assert program.ask("read(address.value)") == "{7}"
+
+
+def test_process_is_known_to_others_by_this_memory_alone(program: Actor, build: Build) -> None:
+    assert program.ask("handle.value > 0") == "True"
+    pid = program.ask("__import__('os').getpid()")
+    found = subprocess.run([build.command, "status", "--pid", pid], env=build.runtime_variables(), capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 0 and "job" in found.stdout, found.stdout + found.stderr
 
 
 def test_library_frees_and_allocates_while_paused(program: Actor) -> None:

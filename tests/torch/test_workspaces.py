@@ -56,6 +56,27 @@ torch.cuda.synchronize()
 """)
 
 
+@pytest.mark.parametrize("settings", ["", "expandable_segments:True"])
+@pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)
+def test_with_a_tag_for_the_whole_process(simulated: SimulatedTorch, product: str, settings: str) -> None:
+    simulated.run(START + f"""
+for stream in streams:
+    with torch.cuda.stream(stream):
+        {product}
+weights = of(400 * MIB)
+torch.cuda.synchronize()
+report = amem.pause("job")
+expect(report.released_bytes >= 400 * MIB and report.resident_bytes > 0, f"all but the workspaces has left: {{report}}")
+with amem.disable():
+    a, bias = torch.empty(512, 512, device="cuda"), torch.empty(512, device="cuda")
+for stream in streams:
+    with torch.cuda.stream(stream), amem.disable():
+        {product}
+torch.cuda.synchronize()
+amem.resume("job")
+""", AMEM_TENSORS="job", PYTORCH_CUDA_ALLOC_CONF=settings)
+
+
 def test_released_memory_cannot_be_used(simulated: SimulatedTorch) -> None:
     """The other tests rely on it."""
     simulated.run("""

@@ -32,9 +32,9 @@ void* library_entry(std::span<const DriverCall> own, const char* name, void* fun
     for (const DriverCall& call : calls) {
       if (strcmp(call.name, name) != 0) continue;
       const auto address = reinterpret_cast<uintptr_t>(function);
+      if (address == 0) return nullptr;
       if (address != first_definition(call.symbol)) {
-        if (address != 0 && !is_in_this_library(address))
-          forward_unknown_form(std::string("a look-up of ") + name);
+        if (!is_in_this_library(address)) forward_unknown_form(std::string("a look-up of ") + name);
         return function;
       }
       return call.entry_for(address);

@@ -31,9 +31,9 @@ DriverResult create(VirtualMemory& memory, DriverHandle* handle, size_t size_byt
   if (std::exchange(t_symmetric_expected, false))
     return create_symmetric(memory, handle, size_bytes, properties, flags);
   // Else for an expandable segment of its allocator.
-  if (const auto region = tagged_region(current_region_of_pytorch))
-    return memory.create(handle, size_bytes, properties, flags,
-                         {.tag = region->tag, .kind = region->kind});
+  if (const auto created =
+          create_in_region(current_region_of_pytorch, handle, size_bytes, properties, flags))
+    return *created;
   return memory.driver().cuMemCreate(handle, size_bytes, properties, flags);
 }
 

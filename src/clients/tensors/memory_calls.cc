@@ -3,6 +3,7 @@
 #include "clients/tensors/memory_calls.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -17,6 +18,7 @@
 #include "clients/untagged/untagged_memory.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
+#include "memory/registered_range.h"
 #include "sharing/shared_handles.h"
 
 namespace amem {
@@ -83,6 +85,8 @@ int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* addre
 
 /// What AMEM_TENSORS and AMEM_ATTRIBUTION were when interception began.
 constinit bool g_tags_driver_memory = false, g_records_untagged = false;
+/// create_in_region() has made one.
+constinit std::atomic<bool> g_has_handles_with_tag{false};
 
 /// The result of a call that has allocated memory without a tag.
 int recorded(int result, const DeviceAddress* address, size_t size_bytes, const void* caller) {
@@ -199,6 +203,8 @@ void keep_resident(const void* pointer, const char* because) {
   const auto address = reinterpret_cast<DeviceAddress>(pointer);
   if (client != nullptr && client->contains(address))
     (void)client->make_persistent(address, because);
+  else if (g_has_handles_with_tag)  // such as an expandable segment
+    RegisteredRange(active<VirtualMemory>(), address, 1).keep(because);
 }
 
 // PyTorch allocates the workspace of a stream with its first matrix product, in a region perhaps,
@@ -283,6 +289,20 @@ std::optional<Region> tagged_region(std::optional<Region> (*find)()) {
   std::optional<Region> region = find();
   if (!region.has_value() || region->tag.empty()) return std::nullopt;
   return region;
+}
+
+std::optional<DriverResult> create_in_region(std::optional<Region> (*find)(), DriverHandle* handle,
+                                             size_t size_bytes,
+                                             const AllocationProperties* properties,
+                                             unsigned long long flags) {
+  const std::optional<Region> region = tagged_region(find);
+  SharedHandles* const handles = region ? active<SharedHandles>() : nullptr;
+  if (handles == nullptr) return std::nullopt;
+  g_has_handles_with_tag = true;
+  // The first memory of a process starts its service; a pause waits for the work of this context.
+  (void)handles->device_of_caller();
+  return handles->memory().create(handle, size_bytes, properties, flags,
+                                  {.tag = region->tag, .kind = region->kind});
 }
 
 int allocate_in(const Region& region, const char* call, DeviceAddress* address, size_t size_bytes) {

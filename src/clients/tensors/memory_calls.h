@@ -37,6 +37,11 @@ void catch_memory_calls();
 
 /// The region with a tag in which the calling thread allocates; nothing if amem is inactive.
 std::optional<Region> tagged_region(std::optional<Region> (*find)());
+/// cuMemCreate() of a library, with the tag of this region; nothing if the calling thread has none.
+std::optional<DriverResult> create_in_region(std::optional<Region> (*find)(), DriverHandle* handle,
+                                             size_t size_bytes,
+                                             const AllocationProperties* properties,
+                                             unsigned long long flags);
 /// REQUIRES: the CUDA context is current.
 int allocate_in(const Region& region, const char* call, DeviceAddress* address, size_t size_bytes);
 /// Waits for the work of the device as long as necessary, as cudaFree() does. Nothing: the memory

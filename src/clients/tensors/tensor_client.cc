@@ -117,8 +117,10 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
   const Allocation* const allocation = find_around(address);
   if (allocation == nullptr || size_bytes > mapping->end() - address)
     return make_error(ErrorKind::misuse, 0,
-                      "%zu bytes at 0x%" PRIx64 " are not in one allocation with a tag", size_bytes,
-                      address);
+                      "%zu bytes at 0x%" PRIx64
+                      " are not in one allocation with a tag (memory of cuMemCreate(), "
+                      "such as an expandable segment of PyTorch, cannot be read)",
+                      size_bytes, address);
   const Backing& backing = registry_.backing_of(*allocation);
   // A resume that has failed keeps what is saved.
   const bool is_saved = backing.state == BackingState::resident

@@ -22,9 +22,10 @@ DriverResult create(DriverHandle* handle, size_t size_bytes, const AllocationPro
   VirtualMemory* const memory = active<VirtualMemory>();
   if (memory == nullptr) return real(handle, size_bytes, properties, flags);
   if (g_records) untagged_memory().note_context(memory->driver());
-  if (const auto region = g_tags ? tagged_region(current_region) : std::nullopt)
-    return memory->create(handle, size_bytes, properties, flags,
-                          {.tag = region->tag, .kind = region->kind});
+  if (const auto created =
+          g_tags ? create_in_region(current_region, handle, size_bytes, properties, flags)
+                 : std::nullopt)
+    return *created;
   const DriverResult result = real(handle, size_bytes, properties, flags);
   if (g_records && result == driver_result::kSuccess &&
       properties->location.type == kLocationDevice)
@@ -55,11 +56,15 @@ constexpr std::array kNames{"cuMemCreate",
                             "cuMemGetAllocationPropertiesFromHandle",
                             "cuMulticastBindMem",
                             "cuMulticastBindAddr",
+                            "cuLogicalEndpointBindMem",
+                            "cuLogicalEndpointBindAddr",
                             "cuMulticastUnbind"};
 
-const void* entry_of(size_t which, uintptr_t function, const Image*) {
-  if (function == 0) function = first_definition(kNames[which]);
-  void* const found = reinterpret_cast<void*>(function);
+const void* entry_of(size_t which, uintptr_t function, const Image* user) {
+  const uintptr_t own = user != nullptr ? first_definition(kNames[which]) : function;
+  // In visit_images() nothing may be reported: a slot of another definition stays as it is.
+  if (user != nullptr && function != 0 && function != own) return nullptr;
+  void* const found = reinterpret_cast<void*>(own);
   void* const entry = library_entry(kOwnCalls, kNames[which], found);
   return entry != found ? entry : nullptr;
 }
