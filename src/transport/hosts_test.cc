@@ -161,6 +161,21 @@ TEST_F(HostsTest, WhoHasNoKeyReachesNothingAndLeavesNothing) {
   EXPECT_TRUE(a->recorder.take_seen().empty());
 }
 
+TEST_F(HostsTest, FloodOfConnectionsPutsOutNobodyOfThisHost) {
+  Answerer a;
+  const auto guest = RawPeer::dial_to(a->id);
+  ASSERT_TRUE(guest);
+  const HostAddress at = open(*a);
+  std::vector<RawHost> flood;
+  for (size_t i = 0; i < 2 * PeerLinks::kMaxGuests; ++i) flood.emplace_back(at, key());
+
+  EXPECT_TRUE(flood.front().sees_the_end());
+  guest->greet(random_instance_id());
+  guest->send(1, StatusQuery{});
+  ASSERT_TRUE(guest->next_message());
+  EXPECT_TRUE(guest->next_message());
+}
+
 TEST_F(HostsTest, InterfaceIsTheFirstThatIsAllowed) {
   HostAddress at;
   for (const char* allowed : {"lo", "l", "no_such,lo", "=lo", "=no_such,lo", "^no_such"})

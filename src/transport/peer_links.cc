@@ -24,6 +24,8 @@ bool has_hung_up(int socket) {
 constexpr int kRetryMs = 10;
 constexpr uint64_t kListenerToken = PeerLinks::kFirstToken - 1;
 constexpr uint64_t kHostsToken = PeerLinks::kFirstToken - 2;
+/// Connections that are accepted before other events.
+constexpr int kMostAtOnce = 64;
 
 }  // namespace
 
@@ -70,7 +72,7 @@ Result<Connection*> PeerLinks::add_connection(UniqueFd socket, std::unique_ptr<H
 
 /// Connections that cannot be accepted stay in the listener's queue.
 void PeerLinks::accept_waiting(WatchedFd& listener) {
-  for (;;) {
+  for (int i = 0; i < kMostAtOnce; ++i) {
     UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     const int code = socket.valid() ? 0 : errno;
     if (code == EAGAIN) return;
@@ -89,7 +91,7 @@ void PeerLinks::accept_waiting(WatchedFd& listener) {
     }
     if (!add_connection(std::move(socket), std::move(stream), &token).ok()) continue;
     guests_.emplace(token, Deadline::after_ms(options_.guest_ms));
-    if (guests_.size() > kMaxGuests) dismiss_guest(guests_.begin()->first);
+    if (guests_.size() > kMaxGuests) dismiss_guest(least_guest());
   }
 }
 
@@ -432,6 +434,13 @@ void PeerLinks::make_partner(Peer& peer) {
   for (uint64_t token : peer.connections) guests_.erase(token);
   if (!peer.connections.empty())
     watch_process(peer, find_connection(peer.connections.front())->fd());
+}
+
+/// The oldest one of another host, whom the network lets through; else the oldest one.
+uint64_t PeerLinks::least_guest() {
+  for (const auto& [token, deadline] : guests_)
+    if (find_connection(token)->stream) return token;
+  return guests_.begin()->first;
 }
 
 void PeerLinks::dismiss_guest(uint64_t token) {
