@@ -121,6 +121,8 @@ def check_files(package: Path) -> None:
     for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc", "lib/libamem_symmetric.so"):
         if not (package / file).is_file():
             raise Failed(f"{package / file} is missing")
+    if len(list(package.parent.glob("amem-*.dist-info/licenses/NOTICE"))) != 1:
+        raise Failed("NOTICE is missing, which has the licenses of what is linked in")
     check_stripped(package)
 
 
