@@ -231,6 +231,24 @@ std::pair<CLI::App*, CLI::App*> add_pause_and_resume(CLI::App& app, Request& req
   return {pause, resume};
 }
 
+void add_status(CLI::App& app, Request& request) {
+  CLI::App* const status =
+      app.add_subcommand("status", "show all amem processes of this user on this host");
+  status->footer("Exit code 3: a process has not answered.");
+  CLI::Option* const json = status->add_flag("--json", request.as_json,
+                                             "as one JSON object, with --watch one in each line");
+  status->add_flag("--csv", request.as_csv, "as comma-separated values, sizes in bytes")
+      ->excludes(json);
+  status->add_option("--user", request.user, "the processes of this user, for root")
+      ->type_name("NAME|UID");
+  status->add_option("--pid", request.pid, "only this process")->check(pid_problem);
+  status->add_option("--watch", request.watch_s, "again every so many seconds, until interrupted")
+      ->type_name("SECONDS")
+      ->expected(0, 1)
+      ->default_str("2")
+      ->check(seconds_problem);
+}
+
 struct Subcommands {
   CLI::App *run, *env, *doctor, *pause, *resume, *why;
 };
@@ -265,22 +283,7 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
   CLI::Option* const list = env->add_flag("--list", request.as_list, "print all variables of amem");
   env->add_flag("--json", request.as_json, "as Ray's runtime_env")->excludes(list);
 
-  CLI::App* const status =
-      app.add_subcommand("status", "show all amem processes of this user on this host");
-  status->footer("Exit code 3: a process has not answered.");
-  CLI::Option* const json = status->add_flag("--json", request.as_json,
-                                             "as one JSON object, with --watch one in each line");
-  status->add_flag("--csv", request.as_csv, "as comma-separated values, sizes in bytes")
-      ->excludes(json);
-  status->add_option("--user", request.user, "the processes of this user, for root")
-      ->type_name("NAME|UID");
-  status->add_option("--pid", request.pid, "only this process")->check(pid_problem);
-  status->add_option("--watch", request.watch_s, "again every so many seconds, until interrupted")
-      ->type_name("SECONDS")
-      ->expected(0, 1)
-      ->default_str("2")
-      ->check(seconds_problem);
-
+  add_status(app, request);
   const auto [pause, resume] = add_pause_and_resume(app, request);
   CLI::App* const doctor = app.add_subcommand(
       "doctor", "say what will work here, or with a command, and what to change");
