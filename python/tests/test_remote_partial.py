@@ -96,7 +96,7 @@ def test_rank_that_is_stopped_in_its_pause(start: Start, build: Build, point: st
     assert done.stderr.startswith(
         f"amem: the job is not paused: process {stopped}: no reply within 2000 ms; it may be paused when it continues: amem resume --pid {stopped}"
     )
-    # When all had let go of each other's memory, the other needs this one for its resume.
+    # Both have released what they imported from each other: the other one cannot resume without this one.
     stays = state(job, 0) == "paused"
     assert (f"; process {other}: " in done.stderr and "amem status says what is paused" in done.stderr) == stays, done.stderr
     continue_rank(job, 1)

@@ -53,7 +53,7 @@ bool LocalMembers::is_complete(const ScopeId& id, Scope& scope) {
   return scope.is_complete = true;
 }
 
-bool LocalMembers::are_all_here() {
+bool LocalMembers::are_on_this_host() {
   MutexLock guard(mutex_);
   return !may_be_anywhere_ &&
          std::all_of(scopes_.begin(), scopes_.end(), [this](auto& entry) AMEM_REQUIRES(mutex_) {

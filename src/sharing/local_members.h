@@ -21,7 +21,7 @@ class LocalMembers {
   void join(const ScopeId& id, int members, int member);
 
   /// True if there is no member that may be on another host.
-  bool are_all_here();
+  bool are_on_this_host();
   bool has_joined();
 
  private:

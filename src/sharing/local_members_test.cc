@@ -24,35 +24,35 @@ class LocalMembersTest : public testing::Test {
 
 TEST_F(LocalMembersTest, AreAllHereWhenEachHasJoined) {
   EXPECT_FALSE(ours_.has_joined());
-  EXPECT_TRUE(ours_.are_all_here()) << "there are none";
+  EXPECT_TRUE(ours_.are_on_this_host()) << "there are none";
   ours_.join(world_, 3, 1);
   EXPECT_TRUE(ours_.has_joined());
-  EXPECT_FALSE(ours_.are_all_here());
+  EXPECT_FALSE(ours_.are_on_this_host());
   LocalMembers theirs;
   theirs.join(world_, 3, 0);
-  EXPECT_FALSE(ours_.are_all_here());
-  EXPECT_FALSE(theirs.are_all_here());
+  EXPECT_FALSE(ours_.are_on_this_host());
+  EXPECT_FALSE(theirs.are_on_this_host());
   theirs.join(world_, 3, 2);
-  EXPECT_TRUE(ours_.are_all_here());
-  EXPECT_TRUE(theirs.are_all_here());
+  EXPECT_TRUE(ours_.are_on_this_host());
+  EXPECT_TRUE(theirs.are_on_this_host());
 }
 
 TEST_F(LocalMembersTest, AMemberThatJoinsAgainIsOneMember) {
   for (int i = 0; i < 3; ++i) ours_.join(world_, 2, 0);
-  EXPECT_FALSE(ours_.are_all_here());
+  EXPECT_FALSE(ours_.are_on_this_host());
   ours_.join(world_, 2, 1);
-  EXPECT_TRUE(ours_.are_all_here());
+  EXPECT_TRUE(ours_.are_on_this_host());
 }
 
 TEST_F(LocalMembersTest, OneScopeWithAMemberElsewhereIsEnough) {
   ours_.join(world_, 1, 0);
-  EXPECT_TRUE(ours_.are_all_here());
+  EXPECT_TRUE(ours_.are_on_this_host());
   const ScopeId wider = new_scope();
   ours_.join(wider, 2, 0);
-  EXPECT_FALSE(ours_.are_all_here());
+  EXPECT_FALSE(ours_.are_on_this_host());
   LocalMembers theirs;
   theirs.join(wider, 2, 1);
-  EXPECT_TRUE(ours_.are_all_here());
+  EXPECT_TRUE(ours_.are_on_this_host());
 }
 
 TEST_F(LocalMembersTest, WhatIsCompleteStaysSoWhenAMemberEnds) {
@@ -60,9 +60,9 @@ TEST_F(LocalMembersTest, WhatIsCompleteStaysSoWhenAMemberEnds) {
   {
     LocalMembers theirs;
     theirs.join(world_, 2, 1);
-    EXPECT_TRUE(ours_.are_all_here());
+    EXPECT_TRUE(ours_.are_on_this_host());
   }
-  EXPECT_TRUE(ours_.are_all_here());
+  EXPECT_TRUE(ours_.are_on_this_host());
 }
 
 TEST_F(LocalMembersTest, AMemberWhoseProcessWasKilledIsNotHere) {
@@ -74,7 +74,7 @@ TEST_F(LocalMembersTest, AMemberWhoseProcessWasKilledIsNotHere) {
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   ours_.join(world_, 2, 0);
-  EXPECT_FALSE(ours_.are_all_here());
+  EXPECT_FALSE(ours_.are_on_this_host());
 }
 
 TEST_F(LocalMembersTest, WithoutAnIdentityOrWithAWrongNumberTheyMayBeAnywhere) {
@@ -85,9 +85,9 @@ TEST_F(LocalMembersTest, WithoutAnIdentityOrWithAWrongNumberTheyMayBeAnywhere) {
   for (const auto& [id, members, member] : cases) {
     LocalMembers all;
     all.join(new_scope(), 1, 0);
-    EXPECT_TRUE(all.are_all_here());
+    EXPECT_TRUE(all.are_on_this_host());
     all.join(id, members, member);
-    EXPECT_FALSE(all.are_all_here()) << members << " " << member;
+    EXPECT_FALSE(all.are_on_this_host()) << members << " " << member;
   }
 }
 
@@ -96,8 +96,8 @@ TEST_F(LocalMembersTest, AMemberThatIsThereTwiceMeansAnywhere) {
   ours_.join(world_, 1, 0);
   LocalMembers theirs;
   theirs.join(world_, 1, 0);
-  EXPECT_TRUE(ours_.are_all_here());
-  EXPECT_FALSE(theirs.are_all_here());
+  EXPECT_TRUE(ours_.are_on_this_host());
+  EXPECT_FALSE(theirs.are_on_this_host());
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ AMEM_NOT_ANALYSED std::optional<Result<IpcHandleBytes>> Sharing::make_fabric_han
   const std::string ranks = variable_now("WORLD_SIZE");
   const bool are_known = is_symmetric ? !ranks.empty() && ranks == variable_now("LOCAL_WORLD_SIZE")
                                       : local_members_.has_joined();
-  const bool is_of_host = are_known && local_members_.are_all_here();
+  const bool is_of_host = are_known && local_members_.are_on_this_host();
   std::optional<HostAddress> address = HostAddress();
   if (is_of_host || !context_.job_key.empty()) AMEM_TRY(start());
   if (!is_of_host) address = host_address();
