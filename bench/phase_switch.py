@@ -2,14 +2,15 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """A job leaves a GPU and another one comes: one after the other, and at the same time, while there is room for one of them only.
 
-  python3 bench/phase_switch.py [--gigabytes 15] [--tensors 300] [--cycles 3] [--spare-mib 1024]
+  python3 bench/phase_switch.py [--gigabytes 15] [--tensors 300] [--cycles 3] [--spare-mib 1024] [--expandable]
 
 Needs one GPU, and amem in this Python (pip, or PYTHONPATH with `amem` on PATH). First with two processes, then with two tags of
 one process. Another process holds the rest of the GPU. Figures are medians of the cycles, in milliseconds; contents are
-compared in each.
+compared in each. With --expandable, two processes as `amem run --tensors weights` starts them, with PyTorch's expandable segments.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -30,7 +31,7 @@ class Model:
 
         import amem
 
-        with amem.region(tag):
+        with contextlib.nullcontext() if "AMEM_TENSORS" in os.environ else amem.region(tag):
             self.tensors = [torch.empty(size_bytes // tensors // 8, dtype=torch.int64, device="cuda") for _ in range(tensors)]
         for tensor in self.tensors:
             tensor.random_()
@@ -91,6 +92,9 @@ class Process:
     def __init__(self, options: argparse.Namespace) -> None:
         command = [sys.executable, __file__, "--worker", "--gigabytes", str(options.gigabytes), "--tensors", str(options.tensors)]
         environment = dict(os.environ, AMEM_GROUP=f"job_{id(self)}")
+        if options.expandable:
+            command = ["amem", "run", "--tensors", "weights", "--", *command]
+            environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -178,12 +182,16 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=3, help="two switches in turn and two at the same time each")
     parser.add_argument("--rest", type=float, default=0.5, help="seconds before each switch")
     parser.add_argument("--spare-mib", type=int, default=1024, help="what is free beside one job")
+    parser.add_argument("--expandable", action="store_true", help="memory with a process-wide tag in expandable segments")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         worker(int(options.gigabytes * 1e9), options.tensors)
         return
-    for title, measure in (("two processes", two_processes), ("one process", one_process)):
+    ways = {"two processes": two_processes, "one process": one_process}
+    if options.expandable:
+        del ways["one process"]  # has one tag
+    for title, measure in ways.items():
         times = measure(options, options.rest)
         ratio = times["at the same time"] / times["one after the other"]
         figures = ", ".join(f"{name} {milliseconds:.0f} ms" for name, milliseconds in times.items())

@@ -38,8 +38,9 @@ struct RemoteAllocation {
   size_t slab_bytes = 0;    ///< size of the backing if it is a slab, otherwise 0
   size_t offset_bytes = 0;  ///< in the slab
   size_t size_bytes = 0;
-  pid_t owner_pid = 0;  ///< for error texts
-  Tag tag{};            ///< the owner's tag
+  pid_t owner_pid = 0;        ///< for error texts
+  Tag tag{};                  ///< the owner's tag
+  std::string remote_name{};  ///< PeerInfo::remote_name of the owner, for error texts
   bool operator==(const RemoteAllocation&) const = default;
 };
 

@@ -41,7 +41,10 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
 
 Result<DriverHandle> Imports::import(const Token& token) {
   const auto began = Deadline::Clock::now();
-  Wanted wanted{0, 0, {token.allocation, token.nonce, false}, token.owner_pid};
+  Wanted wanted{0,
+                0,
+                {token.allocation, token.nonce, false},
+                process_text(token.owner_pid, token.remote_name)};
   bool is_known = false;
   {
     MutexLock lock(context_.registry.mutex);
@@ -68,7 +71,7 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
                                   Deadline::Clock::time_point began) {
   Client* const client = context_.clients.of(token.tag);
   if (client == nullptr || client->peer_gate != PeerGate::imports) return ok_status();
-  const std::string owner = process_text(token.owner_pid);
+  const std::string owner = process_text(token.owner_pid, token.remote_name);
   const auto is_missing = [&]() AMEM_REQUIRES(context_.registry.mutex) {
     const Allocation* const import = context_.registry.find(local);
     if (import == nullptr) return false;
@@ -158,13 +161,13 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
     return ok_status();
   };
   context_.peers.load()->call(owner, std::move(fetch), {}, deadline,
-                              replies->expect(process_text(wanted.front().owner_pid), on_reply));
+                              replies->expect(wanted.front().owner, on_reply));
 }
 
 // Kernels that use the memory would access unmapped addresses: notifies the client.
 void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why) {
   MutexLock lock(context_.registry.mutex);
-  const pid_t pid = wanted.front().owner_pid;
+  const std::string& name = wanted.front().owner;
   size_t count = 0;
   Tags had;  // of what was mapped
   for (const Wanted& one : wanted) {
@@ -177,12 +180,12 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
     backing.state = lost;
   }
   if (count == 0) return;
-  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, cannot be reached: %s",
-           pid, count, why.message.c_str());
+  AMEM_LOG(warn, -1, "%s, the owner of %zu imported allocations, cannot be reached: %s",
+           name.c_str(), count, why.message.c_str());
   for (const Tag& tag : had)
     if (Client* const client = context_.clients.of(tag);
         client != nullptr && client->peer_gate != PeerGate::none) {
-      context_.peer_table.lose(owner, tag, ended_text(process_text(pid)), client->scope());
+      context_.peer_table.lose(owner, tag, ended_text(name), client->scope());
       client->reopen_for_peer();
     }
 }
@@ -265,10 +268,11 @@ Status Imports::fetch(const std::vector<BackingId>& backings, BackingState state
       if (backing == nullptr || backing->state != state) continue;
       // The nonce of any of its allocations is sufficient.
       const Allocation& import = *context_.registry.find(backing->allocations.begin()->second);
-      by_owner[backing->owner].push_back({import.id,
-                                          id,
-                                          {import.origin.allocation, import.origin.nonce, false},
-                                          import.origin.owner_pid});
+      by_owner[backing->owner].push_back(
+          {import.id,
+           id,
+           {import.origin.allocation, import.origin.nonce, false},
+           process_text(import.origin.owner_pid, import.origin.remote_name)});
     }
     for (const auto& [owner, wanted] : by_owner)
       for (size_t at = 0; at < wanted.size(); at += kMaxFds) {

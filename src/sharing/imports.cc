@@ -208,14 +208,14 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
 
 // --- IPC handles, which have no room for a token
 
-Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
+Result<Received> Imports::ask_for_token(const IpcHandle& wanted) {
   const auto replies = std::make_shared<Replies>();
-  const auto token = std::make_shared<UniqueFd>();
+  const auto token = std::make_shared<Received>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   const auto on_reply = [token](Result<Received> reply) -> Status {
     if (!reply.ok()) return reply.error();
     if (reply.value().fds.empty()) return peer_error("its owner does not know it");
-    *token = std::move(reply.value().fds.front());
+    *token = std::move(reply.value());
     return ok_status();
   };
   context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
@@ -229,13 +229,16 @@ Result<DriverHandle> Imports::import_ipc_handle(const IpcHandle& wanted) {
     MutexLock lock(context_.registry.mutex);
     return import_own(wanted.allocation, wanted.nonce);
   }
-  const Result<UniqueFd> fd = ask_for_token(wanted);
-  std::optional<Token> token = fd.ok() ? read_token(fd.value().get()) : std::nullopt;
-  if (token.has_value() && (token->owner != wanted.owner || token->allocation != wanted.allocation))
-    token.reset();
-  Result<DriverHandle> imported = token.has_value() ? import(*token)
-                                  : fd.ok()         ? protocol_error("it has no token")
-                                                    : Error(fd.error());
+  const auto import_wanted = [&]() -> Result<DriverHandle> {
+    const Received reply = AMEM_TRY(ask_for_token(wanted));
+    std::optional<Token> token = read_token(reply.fds.front().get());
+    if (!token.has_value() || token->owner != wanted.owner ||
+        token->allocation != wanted.allocation)
+      return protocol_error("it has no token");
+    token->remote_name = reply.remote_name;
+    return import(*token);
+  };
+  Result<DriverHandle> imported = import_wanted();
   if (imported.ok()) return imported;
   Error error = make_error(ErrorKind::driver, result_of(imported.error()), "%s %d: %s",
                            wanted.is_fabric ? "cannot import a fabric handle of process"

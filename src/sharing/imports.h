@@ -35,8 +35,8 @@ class Imports {
   bool import_token(int fd, DriverHandle* handle, DriverResult* result);
   /// The same for an IPC handle: asks the owner for the token. Errors: driver.
   Result<DriverHandle> import_ipc_handle(const IpcHandle& wanted);
-  /// Requests the token of an IPC handle, or an offered descriptor, from its owner.
-  Result<UniqueFd> ask_for_token(const IpcHandle& wanted);
+  /// Requests a descriptor from its owner: the token of an IPC handle, or an offered one.
+  Result<Received> ask_for_token(const IpcHandle& wanted);
   /// The client has released an import. Notifies its owner.
   void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
   /// Exchange::wake_imports().
@@ -67,7 +67,7 @@ class Imports {
     AllocationId local = 0;
     BackingId backing = 0;
     Fetch::Item item;
-    pid_t owner_pid = 0;
+    std::string owner;  ///< process_text()
   };
   /// All of one owner.
   void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,

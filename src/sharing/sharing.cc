@@ -145,7 +145,7 @@ Result<UniqueFd> Sharing::take_descriptor(const IpcHandleBytes& handle) {
   const std::optional<IpcHandle> of_peer = decode_ipc_handle(handle);
   if (!of_peer.has_value()) return protocol_error("the handle is not one of amem");
   AMEM_TRY(start());
-  return imports_.ask_for_token(*of_peer);
+  return std::move(AMEM_TRY(imports_.ask_for_token(*of_peer)).fds.front());
 }
 
 AMEM_NOT_ANALYSED void Sharing::forget(const Allocation& import) { imports_.forget(import); }

@@ -4,8 +4,11 @@
 // are not found in /dev/shm.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/support/peer_fixture.h"
 #include "transport/host_address.h"
@@ -126,6 +129,29 @@ TEST_F(HostsTest, HostThatCannotBeReachedHasNotEnded) {
   const Result<Received> there = a->ask(other, Revoke{}, 200);
   ASSERT_FALSE(there.ok());
   EXPECT_NE(there.error().kind, ErrorKind::peer) << there.error().message;
+}
+
+// Another program may have got the port of a process that has ended.
+TEST_F(HostsTest, HostThatClosesConnectionsIsNotDialledAgainAtOnce) {
+  Answerer a;
+  open(*a);
+  HostAddress at;
+  const UniqueFd listener = std::move(listen_for_hosts("lo", &at).value());
+  const InstanceId other = random_instance_id();
+  a->service->locate(other, at);
+  std::atomic<int> accepted = 0;
+  std::atomic<bool> ends = false;
+  std::thread closes([&] {
+    while (!ends) {
+      const UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      socket.valid() ? void(++accepted) : void(usleep(1000));
+    }
+  });
+  EXPECT_FALSE(a->ask(other, Revoke{}, 1200).ok());
+  ends = true;
+  closes.join();
+  EXPECT_GE(accepted, 2) << "it may come back";
+  EXPECT_LE(accepted, 4);
 }
 
 TEST_F(HostsTest, QueriesOfAnotherHostEndTheConnection) {

@@ -22,6 +22,8 @@ bool has_hung_up(int socket) {
 
 /// The time between two attempts while the kernel lacks memory or a process is ending.
 constexpr int kRetryMs = 10;
+/// The same while another host does not accept a connection, or closes it.
+constexpr int kRetryHostMs = 500;
 constexpr uint64_t kListenerToken = PeerLinks::kFirstToken - 1;
 constexpr uint64_t kHostsToken = PeerLinks::kFirstToken - 2;
 /// Connections that are accepted before other events.
@@ -330,8 +332,8 @@ void PeerLinks::on_disconnected(const InstanceId& instance) {
 /// Connects again if calls wait for it, or to find out whether the peer lives.
 void PeerLinks::redial_soon(const Peer& peer) {
   if (peer.lost_calls.empty() && (peer.process || !peer.known)) return;
-  broken_.insert(peer.info.instance);
-  retry_soon();
+  const bool is_here = peer.info.remote_name.empty();
+  broken_.emplace(peer.info.instance, Deadline::after_ms(is_here ? kRetryMs : kRetryHostMs));
 }
 
 void PeerLinks::on_process_end(const InstanceId& instance) {
@@ -385,14 +387,18 @@ void PeerLinks::on_time() {
 
   while (!guests_.empty() && guests_.begin()->second.passed())
     dismiss_guest(guests_.begin()->first);
+  for (auto next = broken_.begin(); next != broken_.end();) {
+    const auto [instance, at] = *next;
+    next = at.passed() ? broken_.erase(next) : std::next(next);
+    if (at.passed() && peers_.contains(instance) && peers_.at(instance).connections.empty())
+      dial_peer(instance);
+  }
   if (!retry_at_ || !retry_at_->passed()) return;
   retry_at_.reset();
   for (const auto& [token, connection] : connections_) {
     if (connection->is_stalled()) connection->flush();
     if (connection->is_stalled()) retry_soon();
   }
-  for (const InstanceId& instance : std::exchange(broken_, {}))
-    if (peers_.contains(instance) && peers_.at(instance).connections.empty()) dial_peer(instance);
   if (!listener_->watch(EPOLLIN).ok()) retry_soon();
   if (hosts_ && !hosts_->listener.watch(EPOLLIN).ok()) retry_soon();
 }
@@ -403,6 +409,7 @@ std::optional<Deadline> PeerLinks::next_time() const {
     if (!next || other.at() < next->at()) next = other;
   };
   if (!guests_.empty()) consider(guests_.begin()->second);
+  for (const auto& [instance, at] : broken_) consider(at);
   for (const auto& [instance, peer] : peers_)
     for (const auto* calls : {&peer.calls, &peer.lost_calls})
       for (const auto& [id, call] : *calls) consider(call.deadline);

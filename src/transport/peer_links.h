@@ -153,8 +153,8 @@ class PeerLinks {
   std::map<uint64_t, Deadline> guests_;
   /// By token of the pidfd.
   std::unordered_map<uint64_t, InstanceId> processes_;
-  /// To be connected to again.
-  std::set<InstanceId> broken_;
+  /// When these peers are connected to again.
+  std::map<InstanceId, Deadline> broken_;
   std::optional<Deadline> retry_at_;
   uint64_t next_token_ = kFirstToken;
   /// Of the processes that have violated the protocol or speak another version, those that the log

@@ -34,7 +34,8 @@ Result<SymmetricClient::Set> SymmetricClient::look_up(MemorySet memory) {
                         size_bytes, address);
     if (!found->is_import) set.devices.push_back(found->device());
     if (found->is_import) set.owners.insert(found->origin.owner);
-    if (found->owner_has_ended) set.ended = ended_text(process_text(found->origin.owner_pid));
+    if (found->owner_has_ended)
+      set.ended = ended_text(process_text(found->origin.owner_pid, found->origin.remote_name));
   }
   return set;
 }
