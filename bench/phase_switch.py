@@ -2,11 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """A job leaves a GPU and another one comes: one after the other, and at the same time, while there is room for one of them only.
 
-  python3 bench/phase_switch.py [--gigabytes 15] [--tensors 300] [--cycles 3] [--spare-mib 1024] [--expandable]
+  python3 bench/phase_switch.py [--gigabytes 15] [--tensors 300] [--cycles 3] [--spare-mib 1024] [--expandable MIB]
 
 Needs one GPU, and amem in this Python (pip, or PYTHONPATH with `amem` on PATH). First with two processes, then with two tags of
 one process. Another process holds the rest of the GPU. Figures are medians of the cycles, in milliseconds; contents are
-compared in each. With --expandable, two processes as `amem run --tensors weights` starts them, with PyTorch's expandable segments.
+compared in each. With --expandable, two processes as `amem run --tensors weights` starts them, with PyTorch's expandable segments
+of objects of so many MiB.
 """
 
 import argparse
@@ -94,7 +95,7 @@ class Process:
         environment = dict(os.environ, AMEM_GROUP=f"job_{id(self)}")
         if options.expandable:
             command = ["amem", "run", "--tensors", "weights", "--", *command]
-            environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+            environment["PYTORCH_CUDA_ALLOC_CONF"] = f"expandable_segments:True,large_segment_size_mb:{options.expandable}"
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -182,7 +183,7 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=3, help="two switches in turn and two at the same time each")
     parser.add_argument("--rest", type=float, default=0.5, help="seconds before each switch")
     parser.add_argument("--spare-mib", type=int, default=1024, help="what is free beside one job")
-    parser.add_argument("--expandable", action="store_true", help="memory with a process-wide tag in expandable segments")
+    parser.add_argument("--expandable", type=int, help="memory with a process-wide tag in expandable segments of such objects")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

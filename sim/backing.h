@@ -36,6 +36,8 @@ class Backing {
 
   /// Waits until it may be mapped. Physical memory may be mapped immediately.
   virtual void wait_until_mappable() const {}
+  /// A mapping may be of less than all of it.
+  virtual bool is_mappable_in_part() const { return false; }
 
  private:
   UniqueFd description_;

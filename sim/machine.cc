@@ -49,9 +49,13 @@ CuResult Machine::join() {
 
 Machine* Machine::joined() { return g_machine.load(std::memory_order_acquire); }
 
+UniqueFd Machine::open_locks() const {
+  return UniqueFd(::open((folder_ + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+}
+
 CuResult Machine::open() {
   if (!prepare_folder()) return kErrorOperatingSystem;
-  state_fd_ = UniqueFd(::open((folder_ + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  state_fd_ = open_locks();
   if (!state_fd_.valid() || !map_state()) return kErrorOperatingSystem;
   LockedByte setup(state_fd_.get(), kSetupByte);
   const bool alone = try_lock(state_fd_.get(), {kPresenceByte, 1});

@@ -18,6 +18,8 @@ namespace amem::sim {
 inline constexpr int kMaxDevices = 16;
 /// Locked while memory of the first pool is allocated, in the state file; the other pools follow.
 inline constexpr uint64_t kFirstPoolByte = (1ull << 20) + 2;
+/// Read-locked, in the state file, while something is bound to the object with this slot.
+inline constexpr uint64_t kFirstMulticastByte = kFirstPoolByte + kMaxDevices + 1;
 
 struct SharedState {
   uint64_t magic;
@@ -38,6 +40,9 @@ class Machine {
   int device_count() const { return device_count_; }
   Pool& device(int ordinal) { return pools_[static_cast<size_t>(ordinal)]; }
   Pool& host() { return pools_[kMaxDevices]; }
+
+  /// A new description of the state file, whose locks end with it. Invalid if that fails.
+  UniqueFd open_locks() const;
 
   /// The pool of a descriptor and its range there.
   struct Found {

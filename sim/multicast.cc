@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sim/multicast.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -9,10 +10,13 @@
 
 #include <algorithm>
 #include <climits>
+#include <string>
 
 #include "sim/address_space.h"
 #include "sim/descriptor.h"
 #include "sim/machine.h"
+#include "sim/ofd_lock.h"
+#include "sim/settings.h"
 
 namespace amem::sim {
 namespace {
@@ -21,6 +25,7 @@ constexpr uint64_t kMulticastMagic = 0x616d656d6d636173;
 
 // The object's pages follow its header at the next multiple of the granularity.
 constexpr uint64_t kPagesOffsetBytes = kGranularityBytes;
+constexpr uint64_t kMulticastPageBytes = 512ull << 20;
 
 MulticastHeader* map_header(int fd) {
   void* at = mmap(nullptr, sizeof(MulticastHeader), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -68,6 +73,27 @@ void Multicast::wait_until_mappable() const {
   }
 }
 
+// Each process that has bound memory holds the slot. Locks end with a process that is killed.
+bool Multicast::take_slot() {
+  const UniqueFd locks = Machine::joined()->open_locks();
+  const UniqueFd object(open(("/proc/self/fd/" + std::to_string(fd())).c_str(), O_RDWR));
+  if (!locks.valid() || !object.valid()) return false;
+  const LockedByte one_at_a_time(locks.get(), kFirstMulticastByte - 1);
+  const auto is_held = [&](uint64_t slot) {
+    return find_lock(locks.get(), {kFirstMulticastByte + slot, 1}).has_value();
+  };
+  if (!find_lock(object.get(), {0, 1}).has_value()) {
+    uint64_t slot = 0;
+    while (slot < multicast_slots() && is_held(slot)) ++slot;
+    if (slot == multicast_slots()) return false;
+    header_->slot = static_cast<uint32_t>(slot);
+  }
+  has_slot_ = keep_copy(object.get());
+  slot_ = keep_copy(locks.get());
+  return lock_shared(has_slot_.get(), 0) &&
+         lock_shared(slot_.get(), kFirstMulticastByte + header_->slot);
+}
+
 CuResult Multicast::bind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes,
                          const BackingRef& memory, uint64_t memory_offset_bytes) {
   if (size_bytes == 0 || offset_bytes % kGranularityBytes != 0 ||
@@ -82,6 +108,7 @@ CuResult Multicast::bind(CuDevice device, uint64_t offset_bytes, uint64_t size_b
            offset_bytes < bind.offset_bytes + bind.size_bytes;
   });
   if (overlaps) return kErrorInvalidValue;
+  if (binds_.empty() && !take_slot()) return kErrorOutOfMemory;
   for (SharedBind& shared : header_->binds) {
     uint32_t expected = SharedBind::kFree;
     if (!shared.state.compare_exchange_strong(expected, SharedBind::kChanging)) continue;
@@ -106,6 +133,10 @@ CuResult Multicast::unbind(CuDevice device, uint64_t offset_bytes, uint64_t size
   dropped = std::move(bind->memory);
   bind->shared->state = SharedBind::kFree;
   binds_.erase(bind);
+  if (binds_.empty()) {
+    slot_.reset();
+    has_slot_.reset();
+  }
   return kSuccess;
 }
 
@@ -144,12 +175,14 @@ CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object)
   const UniqueFd created(memfd_create("amem-sim-multicast", MFD_CLOEXEC));
   UniqueFd memfd = keep_copy(created.get());
   if (!memfd.valid()) return kErrorOperatingSystem;
-  const uint64_t file_bytes = kPagesOffsetBytes + properties.size_bytes;
+  const uint64_t capacity_bytes =
+      (properties.size_bytes + kMulticastPageBytes - 1) / kMulticastPageBytes * kMulticastPageBytes;
+  const uint64_t file_bytes = kPagesOffsetBytes + capacity_bytes;
   if (ftruncate(memfd.get(), static_cast<off_t>(file_bytes)) != 0) return kErrorOutOfMemory;
   MulticastHeader* header = map_header(memfd.get());
   if (header == nullptr) return kErrorOutOfMemory;
   header->device_count = properties.num_devices;
-  header->size_bytes = properties.size_bytes;
+  header->size_bytes = capacity_bytes;
   header->handle_types = properties.handle_types;
   header->magic = kMulticastMagic;
   *object = std::make_shared<Multicast>(std::move(memfd), header, properties_of(*header));

@@ -19,6 +19,10 @@
 ///    was bound;
 ///  - a bind holds a reference to the memory, until it is unbound or this process has neither a
 ///    handle nor a mapping of the object any more;
+///  - capacity: an object has whole pages of 512 MiB, and takes binds and mappings beyond the size
+///    that was asked for (driver r615; ai-dynamo/snapshot#133);
+///  - slots: a switch has 128 for objects to which memory is bound, after which a bind fails with
+///    CUDA_ERROR_OUT_OF_MEMORY (NVIDIA/nccl#2077). AMEM_SIM_MULTICAST_SLOTS is another number;
 ///  - multimem instructions of the kernels that the simulated GPU knows: they reach the memory that
 ///    any process has bound at the address (bound_at()).
 /// Other stores to a multicast address land in the object's own pages, which all who map it share,
@@ -42,6 +46,7 @@ struct MulticastHeader {
   uint32_t device_count;             ///< number of devices that must be added before use
   std::atomic<uint32_t> added;       ///< number of added devices; waited for with futex(2)
   std::atomic<uint32_t> added_mask;  ///< the added devices
+  std::atomic<uint32_t> slot;        ///< the last one that it had in the switch
   uint64_t size_bytes;
   uint64_t handle_types;
   std::array<SharedBind, 64> binds;
@@ -54,6 +59,7 @@ class Multicast final : public Backing {
 
   CuResult add_device(CuDevice device);
   void wait_until_mappable() const override;
+  bool is_mappable_in_part() const override { return true; }
 
   /// Waits until all devices were added.
   CuResult bind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes,
@@ -64,6 +70,8 @@ class Multicast final : public Backing {
   std::vector<unsigned char*> bound_at(uint64_t offset_bytes, uint64_t size_bytes) const;
 
  private:
+  bool take_slot();
+
   struct Bind {
     CuDevice device;
     uint64_t offset_bytes;
@@ -74,6 +82,8 @@ class Multicast final : public Backing {
   MulticastHeader* header_;
   std::mutex mutex_;
   std::vector<Bind> binds_;
+  /// While this process has bound memory: locks of the object and of its slot in the machine.
+  UniqueFd has_slot_, slot_;
 };
 
 CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object);

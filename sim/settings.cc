@@ -53,6 +53,7 @@ uint64_t initial_local_memory_bytes() {
 }
 std::string fabric_domain() { return text("AMEM_SIM_FABRIC"); }
 bool multicast_supported() { return text("AMEM_SIM_MULTICAST") == "1"; }
+uint64_t multicast_slots() { return number("AMEM_SIM_MULTICAST_SLOTS", 128); }
 int compute_capability() {
   return static_cast<int>(std::min<uint64_t>(number("AMEM_SIM_COMPUTE", 90), 999));
 }

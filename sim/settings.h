@@ -16,6 +16,8 @@ uint64_t wanted_host_memory_bytes();
 uint64_t initial_local_memory_bytes();
 std::string fabric_domain();  ///< empty: without an IMEX channel
 bool multicast_supported();
+/// Objects of multicast to which memory can be bound at a time.
+uint64_t multicast_slots();
 int compute_capability();  ///< 90: 9.0
 std::string initial_faults();
 std::string initial_delays();

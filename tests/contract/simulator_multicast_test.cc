@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/contract/remote_process.h"
 #include "tests/contract/simulator_case.h"
@@ -147,6 +148,31 @@ TEST_F(SimulatorMulticast, UnbindsOnlyWhatWasBound) {
   EXPECT_EQ(kErrorInvalidValue, driver().cuMulticastUnbind(object_, 1, 0, kBytes));
   EXPECT_EQ(kErrorInvalidValue, bind()) << "there is something bound already";
   EXPECT_EQ(kSuccess, driver().cuMulticastUnbind(object_, 0, 0, kBytes));
+}
+
+TEST_F(SimulatorMulticast, TakesBindsBeyondItsSize) {
+  ASSERT_EQ(kSuccess, driver().cuMulticastAddDevice(object_, 0));
+  ASSERT_EQ(kSuccess, driver().cuMulticastAddDevice(object_, 1));
+  ASSERT_EQ(kSuccess, bind());
+  const auto bind_at = [&](size_t offset_bytes) {
+    return driver().cuMulticastBindMem(object_, offset_bytes, memory_, 0, kBytes, 0);
+  };
+  EXPECT_EQ(kSuccess, bind_at(kBytes));
+  EXPECT_EQ(kErrorInvalidValue, bind_at(512 * kMb));
+}
+
+TEST_F(SimulatorMulticast, SwitchHas128ObjectsWithMemory) {
+  std::vector<CuMemHandle> objects(129);
+  for (CuMemHandle& object : objects) {
+    const CuMulticastProp wanted{1, kBytes, kHandleTypePosixFd, 0};
+    ASSERT_EQ(kSuccess, driver().cuMulticastCreate(&object, &wanted));
+    ASSERT_EQ(kSuccess, driver().cuMulticastAddDevice(object, 0));
+    EXPECT_EQ(&object == &objects.back() ? kErrorOutOfMemory : kSuccess,
+              driver().cuMulticastBindMem(object, 0, memory_, 0, kBytes, 0));
+  }
+  EXPECT_EQ(kSuccess, driver().cuMulticastUnbind(objects.front(), 0, 0, kBytes));
+  EXPECT_EQ(kSuccess, driver().cuMulticastBindMem(objects.back(), 0, memory_, 0, kBytes, 0));
+  for (const CuMemHandle object : objects) EXPECT_EQ(kSuccess, driver().cuMemRelease(object));
 }
 
 TEST_F(SimulatorMulticast, HasAGranularity) {

@@ -150,6 +150,25 @@ TEST_F(ReleasedNvls, BindThatFailsLeavesThePauseAndCanBeRepeated) {
   job_->all("check world" + counts());
 }
 
+/// The switch has as many objects as one job needs.
+class ReleasedNvlsInTwoJobs : public ReleasedNvls {
+ protected:
+  ReleasedNvlsInTwoJobs() { setup_.environment["AMEM_SIM_MULTICAST_SLOTS"] = "2"; }
+};
+
+TEST_F(ReleasedNvlsInTwoJobs, ObjectsOfAPausedJobAreFreeForAnother) {
+  job_->all("pause");
+  jobs::Job other(setup_, 3);
+  other.use_devices({0, 1, 2});
+  other.make("world");
+  other.all("check world" + counts());
+  const std::string text = (*job_)[0].ask_failing("resume");
+  EXPECT_TRUE(has(text, "cuMulticastBindMem(2097152 bytes, device 0) failed")) << text;
+  other.all("destroy world");
+  job_->all("resume");
+  job_->all("check world" + counts());
+}
+
 TEST_F(ReleasedNvls, UnbindThatFailsTakesThePauseBack) {
   (*job_)[0].ask("driver_fault cuMulticastUnbind:2=999");
   const std::string text = (*job_)[0].ask_failing("pause");
