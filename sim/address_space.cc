@@ -132,8 +132,7 @@ CuResult AddressSpace::map(CuDevicePtr address, size_t size_bytes, size_t offset
   if (size_bytes == 0 || !aligned(address) || offset_bytes + size_bytes > backing->size_bytes()) {
     return kErrorInvalidValue;
   }
-  if (offset_bytes != 0 ||
-      (size_bytes != backing->size_bytes() && !backing->is_mappable_in_part()))
+  if (offset_bytes != 0 || (size_bytes != backing->size_bytes() && !backing->is_mappable_in_part()))
     return kErrorNotSupported;
   std::lock_guard guard(mutex_);
   if (!reserved_by_one(address, size_bytes)) return kErrorInvalidValue;
