@@ -87,15 +87,13 @@ Status NcclClient::resume_for_call() {
 
 Status NcclClient::check_capture() {
   if (!captures.any(driver())) return ok_status();
-  return make_error(
-      ErrorKind::misuse, 0,
+  return misuse_error(
       "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
 }
 
 Status NcclClient::check_ungated() {
   if (!gate.has_ungated_work()) return ok_status();
-  return make_error(
-      ErrorKind::unsupported, 0,
+  return unsupported_error(
       "NCCL work was started by a call that does not pass amem's gate: by a function that this "
       "version of amem does not know, or by a function pointer from before amem was loaded; amem "
       "cannot wait for such work");
@@ -108,9 +106,9 @@ Status NcclClient::check_proxy_copies() {
   if (strtol(variable_now("NCCL_P2P_USE_CUDA_MEMCPY"), nullptr, 0) == 0 ||
       gate.communicator_count() == 0)
     return ok_status();
-  return make_error(ErrorKind::misuse, 0,
-                    "with NCCL_P2P_USE_CUDA_MEMCPY=1 NCCL copies on threads of its own, which amem "
-                    "cannot wait for: unset it and start again");
+  return misuse_error(
+      "with NCCL_P2P_USE_CUDA_MEMCPY=1 NCCL copies on threads of its own, which amem cannot wait "
+      "for: unset it and start again");
 }
 
 /// True if NCCL has allocated memory that amem knows.
@@ -124,18 +122,16 @@ bool NcclClient::has_memory() {
 
 Status NcclClient::quiesce(Deadline deadline) {
   if (gate.caller_is_inside())
-    return make_error(
-        ErrorKind::misuse, 0,
+    return misuse_error(
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
   AMEM_TRY(check_nccl_copies());
   AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
   AMEM_TRY(check_proxy_copies());
   if (!has_memory() && gate.communicator_count() > 0)
-    return make_error(ErrorKind::misuse, 0,
-                      "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
-                      "set AMEM_CUMEM=force or "
-                      "NCCL_CUMEM_ENABLE=1 and start again");
+    return misuse_error(
+        "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; set "
+        "AMEM_CUMEM=force or NCCL_CUMEM_ENABLE=1 and start again");
   gate.close_process("this process is paused; call ncclResume() first");
   // Calls of other images bypass the gate until these are patched.
   AMEM_TRY(check_nccl_copies());

@@ -14,8 +14,7 @@ namespace amem {
 namespace {
 
 Error no_set() {
-  return make_error(ErrorKind::misuse, 0,
-                    "this is not a set of amemCreateMemorySet(), or it was destroyed");
+  return misuse_error("this is not a set of amemCreateMemorySet(), or it was destroyed");
 }
 
 }  // namespace
@@ -28,10 +27,9 @@ Result<SymmetricClient::Set> SymmetricClient::look_up(MemorySet memory) {
         mapping == nullptr ? nullptr : registry_.find(mapping->allocation);
     if (found == nullptr || !owns(registry_.backing_of(*found).tag) || size_bytes == 0 ||
         size_bytes > found->size_bytes)
-      return make_error(ErrorKind::misuse, 0,
-                        "%zu bytes at 0x%" PRIx64
-                        " are not the first ones of memory with the tag symmetric",
-                        size_bytes, address);
+      return misuse_error("%zu bytes at 0x%" PRIx64
+                          " are not the first ones of memory with the tag symmetric",
+                          size_bytes, address);
     if (!found->is_import) set.devices.push_back(found->device());
     if (found->is_import) set.owners.insert(found->origin.owner);
     if (found->owner_has_ended)
@@ -82,7 +80,7 @@ Status SymmetricClient::wait_for_calls(Deadline deadline, Predicate predicate) {
     return std::none_of(sets_.begin(), sets_.end(), is_inside);
   };
   if (peers_.changed.wait_until(peers_.mutex, deadline, all_outside)) return ok_status();
-  return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
+  return timeout_error("a call on symmetric memory does not return");
 }
 
 const std::string* SymmetricClient::paused_peer(const Set& set) const {
@@ -115,17 +113,13 @@ Status SymmetricClient::enter(const void* set, long timeout_ms) {
     AMEM_LOG(warn, -1, "a call on symmetric memory waits: %s", waited_for.c_str());
   };
   if (!peers_.changed.wait_until(peers_.mutex, deadline, is_decided, notice))
-    return make_error(ErrorKind::timeout, 0, "%s, and did not resume within %ld ms",
-                      waited_for.c_str(), timeout_ms);
+    return timeout_error("%s, and did not resume within %ld ms", waited_for.c_str(), timeout_ms);
   if (found == nullptr) return no_set();
-  if (found->is_ending)
-    return make_error(ErrorKind::misuse, 0, "another thread destroys the handle");
+  if (found->is_ending) return misuse_error("another thread destroys the handle");
   if (is_paused_)
-    return make_error(ErrorKind::misuse, 0,
-                      "symmetric memory of this process is paused; call amemResume() first");
-  if (!found->ended.empty())
-    return make_error(ErrorKind::peer, 0, "an owner of the memory, %s", found->ended.c_str());
-  if (why != nullptr) return make_error(ErrorKind::peer, 0, "%s", why);
+    return misuse_error("symmetric memory of this process is paused; call amemResume() first");
+  if (!found->ended.empty()) return peer_error("an owner of the memory, %s", found->ended.c_str());
+  if (why != nullptr) return peer_error("%s", why);
   ++found->calls_inside;
   return ok_status();
 }

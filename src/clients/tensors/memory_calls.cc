@@ -168,9 +168,8 @@ struct Calls {
     TensorClient* const client = active<TensorClient>();
     if (client != nullptr) return result_of(kNames[kIpcOpen], client->open(handle.bytes), address);
     return result_of(kNames[kIpcOpen],
-                     make_error(ErrorKind::misuse, 0,
-                                "this is a handle of amem's memory, and amem is inactive in this "
-                                "process: it is not enabled, or a forked child"));
+                     misuse_error("this is a handle of amem's memory, and amem is inactive in this "
+                                  "process: it is not enabled, or a forked child"));
   }
 
   static int ipc_close(DeviceAddress address) {

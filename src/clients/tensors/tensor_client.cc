@@ -14,8 +14,7 @@ namespace amem {
 
 Status TensorClient::check_tag(const Tag& tag) const {
   if (!is_valid_tag(tag)) return invalid_tag(tag);
-  if (is_reserved_tag(tag))
-    return make_error(ErrorKind::misuse, 0, "the tag '%s' is reserved", tag.c_str());
+  if (is_reserved_tag(tag)) return misuse_error("the tag '%s' is reserved", tag.c_str());
   return ok_status();
 }
 
@@ -45,7 +44,7 @@ Tags TensorClient::tags() const {
 AMEM_NOT_ANALYSED Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device,
                                                                const Tag& tag, Kind kind) {
   if (tag != kSymmetricTag) AMEM_TRY(check_tag(tag));
-  if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
+  if (size_bytes == 0) return misuse_error("the size is 0");
   const MappedMemory::Request request = AMEM_TRY(memory_.request(size_bytes, device));
   was_used_ = true;
   MutexLock lock(registry_.mutex);
@@ -116,19 +115,18 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
   const Mapping* const mapping = registry_.mapping_at(address);
   const Allocation* const allocation = find_around(address);
   if (allocation == nullptr || size_bytes > mapping->end() - address)
-    return make_error(ErrorKind::misuse, 0,
-                      "%zu bytes at 0x%" PRIx64
-                      " are not in one allocation with a tag (memory of cuMemCreate(), "
-                      "such as an expandable segment of PyTorch, cannot be read)",
-                      size_bytes, address);
+    return misuse_error("%zu bytes at 0x%" PRIx64
+                        " are not in one allocation with a tag (memory of cuMemCreate(), such as "
+                        "an expandable segment of PyTorch, cannot be read)",
+                        size_bytes, address);
   const Backing& backing = registry_.backing_of(*allocation);
   // A resume that has failed keeps what is saved.
   const bool is_saved = backing.state == BackingState::resident
                             ? backing.saved != nullptr
                             : backing.state != BackingState::saving;
   if (!is_saved || !is_kept(allocation->kind))
-    return make_error(ErrorKind::misuse, 0,
-                      "the memory at 0x%" PRIx64 " is not paused with its contents kept", address);
+    return misuse_error("the memory at 0x%" PRIx64 " is not paused with its contents kept",
+                        address);
   Saved found{
       backing.saved, {}, backing.saved_file, address - mapping->address + allocation->offset_bytes};
   if (found.file.file != nullptr)
@@ -167,10 +165,9 @@ Result<const void*> TensorClient::saved(DeviceAddress address, size_t size_bytes
     if (range.on_host.base != nullptr && begin >= range.offset_bytes &&
         begin + size_bytes <= range.offset_bytes + range.on_host.size_bytes)
       return range.on_host.base + (begin - range.offset_bytes);
-  return make_error(ErrorKind::misuse, 0,
-                    "the contents at 0x%" PRIx64
-                    " are not contiguous in host memory: call amemReadBackup()",
-                    address);
+  return misuse_error("the contents at 0x%" PRIx64
+                      " are not contiguous in host memory: call amemReadBackup()",
+                      address);
 }
 
 const Allocation* TensorClient::find(DeviceAddress address) const {
@@ -218,16 +215,14 @@ Status TensorClient::make_persistent(DeviceAddress address, const char* because)
   MutexLock lock(registry_.mutex);
   const Allocation* const allocation = find_around(address);
   if (allocation == nullptr || !registry_.backing_of(*allocation).is_here())
-    return make_error(ErrorKind::misuse, 0, "the memory at 0x%" PRIx64 " is paused or was freed",
-                      address);
+    return misuse_error("the memory at 0x%" PRIx64 " is paused or was freed", address);
   registry_.find(allocation->id)->make_persistent(because);
   return ok_status();
 }
 
 AMEM_NOT_ANALYSED Status TensorClient::free(DeviceAddress address) {
   const auto unknown = [address] {
-    return make_error(ErrorKind::misuse, 0,
-                      "0x%" PRIx64 " is not an address that amemMalloc() returned", address);
+    return misuse_error("0x%" PRIx64 " is not an address that amemMalloc() returned", address);
   };
   int device = 0;
   {
@@ -242,7 +237,7 @@ AMEM_NOT_ANALYSED Status TensorClient::free(DeviceAddress address) {
   if (allocation == nullptr) return unknown();
   const AllocationId id = allocation->id;
   if (!registry_.wait_copied(id, Deadline::after_ms(timeout_ms_)))
-    return make_error(ErrorKind::timeout, 0, "its contents are still being copied");
+    return timeout_error("its contents are still being copied");
   allocation = find(address);
   if (allocation == nullptr || allocation->id != id) return unknown();
   AMEM_TRY(memory_.free(address));
@@ -289,8 +284,7 @@ AMEM_NOT_ANALYSED std::optional<Result<DeviceAddress>> TensorClient::open(
 
 Result<DeviceAddress> TensorClient::open(const IpcHandleBytes& bytes) {
   auto address = open(bytes, AMEM_TRY(handles_.device_of_caller()));
-  if (!address.has_value())
-    return make_error(ErrorKind::misuse, 0, "this is not a handle of amem's memory");
+  if (!address.has_value()) return misuse_error("this is not a handle of amem's memory");
   return std::move(*address);
 }
 

@@ -197,9 +197,7 @@ void log_nccl_copies() {
 void catch_nccl() { start_interposition(kInterception); }
 
 Status check_nccl_copies() {
-  const auto refusal = [](const std::string& why) {
-    return make_error(ErrorKind::unsupported, 0, "%s", why.c_str());
-  };
+  const auto refusal = [](const std::string& why) { return unsupported_error("%s", why.c_str()); };
   scan_images(true);
   if (g_too_many)
     return refusal("this process has loaded more than " + std::to_string(kMaxCopies) +

@@ -71,19 +71,17 @@ Result<void*> find_real() {
   if (const std::string& chosen = environment().nccl_path; !chosen.empty()) {
     if (void* handle = open_real(chosen)) return handle;
     const char* const why = dlerror();
-    return make_error(ErrorKind::unsupported, 0,
-                      "AMEM_NCCL_PATH=%s: %s; set it to the file name of the libnccl.so.2 to use",
-                      chosen.c_str(),
-                      why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2");
+    return unsupported_error(
+        "AMEM_NCCL_PATH=%s: %s; set it to the file name of the libnccl.so.2 to use", chosen.c_str(),
+        why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2");
   }
   if (const std::string loaded = loaded_nccl(); !loaded.empty())
     if (void* handle = open_real(loaded)) return handle;
   for (const std::string& folder : search_folders())
     if (void* handle = open_real(folder + "/libnccl.so.2")) return handle;
-  return make_error(
-      ErrorKind::unsupported, 0,
-      "the folders in which the loader searches contain no libnccl.so.2 except amem's own: "
-      "set AMEM_NCCL_PATH to its file name");
+  return unsupported_error(
+      "the folders in which the loader searches contain no libnccl.so.2 except amem's own: set "
+      "AMEM_NCCL_PATH to its file name");
 }
 
 void hide_absent_functions(void* real) {

@@ -60,7 +60,7 @@ Status AsyncCommunicators::wait_until_settled(const CommunicatorIds* ids, Deadli
   const char* const text = "a non-blocking communicator is still working (ncclInProgress)";
   while (any() && any_in_progress(ids)) {
     AMEM_TRY(gate_.refuse_if_import_waits(text));
-    if (deadline.passed()) return make_error(ErrorKind::timeout, 0, "%s", text);
+    if (deadline.passed()) return timeout_error("%s", text);
     const timespec pause{0, 200'000};
     nanosleep(&pause, nullptr);
   }

@@ -156,23 +156,21 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
     if (!process_closed_.empty() && before == 0) {
       whom = process_closed_;
       if (waiting_calls_ > 0) return std::nullopt;
-      if (!resumes_on_call()) return make_error(ErrorKind::misuse, 0, "%s: %s", call, whom.c_str());
+      if (!resumes_on_call()) return misuse_error("%s: %s", call, whom.c_str());
       if (timeout_ms == 0) return std::nullopt;
       must_resume = !waits_already || paused == nullptr;
       if (must_resume) return ok_status();
     }
     if (is_known && !known_.contains(communicator))
-      return make_error(ErrorKind::misuse, 0,
-                        "%s: the communicator was destroyed or aborted while the call waited",
-                        call);
+      return misuse_error("%s: the communicator was destroyed or aborted while the call waited",
+                          call);
     if (paused == nullptr) return ok_status();
     whom = paused->text + (unidentified || paused->is_guess ? " (it may not be a member)" : "");
     if (paused->is_away()) {
       if (std::exchange(requests, false)) request_resumes(communicator);
       return std::nullopt;
     }
-    return make_error(ErrorKind::peer, 0,
-                      "%s: a member of this communicator, %s; abort the communicator", call,
+    return peer_error("%s: a member of this communicator, %s; abort the communicator", call,
                       whom.c_str());
   };
   const Deadline deadline = Deadline::after_ms(timeout_ms);
@@ -194,8 +192,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   } while (must_resume || (!result.has_value() && !deadline.passed()));
   constexpr char kLate[] =
       "%s waited %ld ms for a member of this communicator: %s; resume it, then call again";
-  if (!result.has_value())
-    return make_error(ErrorKind::timeout, 0, kLate, call, timeout_ms, whom.c_str());
+  if (!result.has_value()) return timeout_error(kLate, call, timeout_ms, whom.c_str());
   if (result->ok()) thread.step_in(call, communicator);
   return *std::move(result);
 }
@@ -207,8 +204,8 @@ Status CallGate::resume_for(const char* call) {
   peers_.mutex.lock();
   // A pause that this call has waited for may have been rolled back.
   if (resumed.ok() || process_closed_.empty()) return ok_status();
-  return make_error(ErrorKind::misuse, 0, "%s: this process is paused and cannot be resumed: %s",
-                    call, resumed.error().message.c_str());
+  return misuse_error("%s: this process is paused and cannot be resumed: %s", call,
+                      resumed.error().message.c_str());
 }
 
 void CallGate::resume_for_peer() {
@@ -312,7 +309,7 @@ void CallGate::open_process() {
 Status CallGate::check_open(const char* call) {
   MutexLock lock(peers_.mutex);
   if (process_closed_.empty() || waiting_calls_ > 0 || remote_pause_ != 0) return ok_status();
-  return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+  return misuse_error("%s: %s", call, process_closed_.c_str());
 }
 
 void CallGate::change_waiting_calls(int by) {
@@ -345,16 +342,14 @@ Status CallGate::refuse_if_import_waits(const std::string& what) {
 Status CallGate::refuse_if_import_waits_locked(const std::string& what) {
   const std::string owner = peers_.awaited_owner();
   if (owner.empty()) return ok_status();
-  return make_error(
-      ErrorKind::misuse, 0,
+  return misuse_error(
       "%s, and NCCL waits to import memory of %s, which is paused: resume that process first",
       what.c_str(), owner.c_str());
 }
 
 Status CallGate::wait_until_outside(const CommunicatorIds* ids, Deadline deadline) {
   if (caller_is_inside())
-    return make_error(ErrorKind::misuse, 0,
-                      "called from inside an NCCL call or an open ncclGroupStart()");
+    return misuse_error("called from inside an NCCL call or an open ncclGroupStart()");
   MutexLock lock(peers_.mutex);
   const Awaiting awaiting(awaited_);
   std::string inside;
@@ -370,7 +365,7 @@ Status CallGate::wait_until_outside(const CommunicatorIds* ids, Deadline deadlin
               return all_outside() || !peers_.awaited_owner().empty();
             },
             [&] { AMEM_LOG(warn, -1, "a pause waits: %s", inside.c_str()); }))
-      return make_error(ErrorKind::timeout, 0, "%s and does not return", inside.c_str());
+      return timeout_error("%s and does not return", inside.c_str());
     if (inside.empty()) return ok_status();
     // A call that does not need the import ends in this time.
     (void)peers_.changed.wait_until(peers_.mutex,

@@ -28,11 +28,9 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   const bool opened = peers_.changed.wait_until(peers_.mutex, deadline, is_open, [&] {
     AMEM_LOG(warn, -1, "%s waits for a process that is paused%s", call, kWaitCounts);
   });
-  if (!process_closed_.empty())
-    return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+  if (!process_closed_.empty()) return misuse_error("%s: %s", call, process_closed_.c_str());
   if (opened) return ok_status();
-  return make_error(ErrorKind::timeout, 0, "%s waited %ld ms for a process that is paused", call,
-                    timeout_ms);
+  return timeout_error("%s waited %ld ms for a process that is paused", call, timeout_ms);
 }
 
 void CallGate::note_ungated_allocation() {
