@@ -40,13 +40,12 @@ Status Copier::make_ready() {
     kernels_.forget_context();
   }
   if (stream_ == nullptr) {
-    AMEM_TRY(driver_status(driver_, driver_.cuStreamCreate(&stream_, kStreamNonBlocking),
-                           "cuStreamCreate()"));
+    AMEM_TRY(
+        driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate()"));
   }
   for (DriverEvent& event : ends_) {
     if (event != nullptr) continue;
-    AMEM_TRY(driver_status(driver_, driver_.cuEventCreate(&event, kEventDisableTiming),
-                           "cuEventCreate()"));
+    AMEM_TRY(driver_.check(driver_.cuEventCreate(&event, kEventDisableTiming), "cuEventCreate()"));
   }
   return ok_status();
 }
@@ -74,16 +73,14 @@ Status Copier::zero(const Transfer& transfer) {
   if (total_bytes(transfer.pieces) == transfer.size_bytes || *transfer.filled > 0 ||
       seeded_fault("skip_zeroing"))
     return ok_status();
-  return driver_status(driver_,
-                       driver_.cuMemsetD8Async(transfer.address, 0, transfer.size_bytes, stream_),
+  return driver_.check(driver_.cuMemsetD8Async(transfer.address, 0, transfer.size_bytes, stream_),
                        "cuMemsetD8Async(%zu bytes)", transfer.size_bytes);
 }
 
 Status Copier::copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes) {
   AMEM_TRY(exiting_.check());
   const bool to_host = direction == CopyDirection::to_host;
-  return driver_status(
-      driver_,
+  return driver_.check(
       to_host ? driver_.cuMemcpyDtoHAsync_v2(on_host, address, size_bytes, stream_)
               : driver_.cuMemcpyHtoDAsync_v2(address, on_host, size_bytes, stream_),
       "%s(%zu bytes)", to_host ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", size_bytes);
@@ -137,14 +134,13 @@ Status Copier::queue(const Transfer& transfer, const std::atomic<bool>& stopped)
     AMEM_TRY(copy_contents(transfer));
   AMEM_TRY(exiting_.check());
   filled_[queued_ % 2] = fills ? transfer.filled : nullptr;
-  return driver_status(driver_, driver_.cuEventRecord(ends_[queued_++ % 2], stream_),
-                       "cuEventRecord()");
+  return driver_.check(driver_.cuEventRecord(ends_[queued_++ % 2], stream_), "cuEventRecord()");
 }
 
 Status Copier::wait_for_previous() {
   if (queued_ < 2) return ok_status();
   AMEM_TRY(exiting_.check());
-  AMEM_TRY(driver_status(driver_, driver_.cuEventSynchronize(ends_[queued_ % 2]),
+  AMEM_TRY(driver_.check(driver_.cuEventSynchronize(ends_[queued_ % 2]),
                          "cuEventSynchronize() after copying"));
   if (filled_[queued_ % 2] != nullptr) *filled_[queued_ % 2] = kAllFilled;
   return ok_status();

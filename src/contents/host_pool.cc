@@ -319,9 +319,9 @@ Status HostPool::pin(Region& region, int device) {
   if (whole.base == nullptr)
     return os_error(ENOMEM, "cannot allocate %zu MiB of host memory for contents",
                     whole.size_bytes >> 20);
-  Status pinned = driver_status(
-      driver_, driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags),
-      "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
+  Status pinned =
+      driver_.check(driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags),
+                    "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
   if (!pinned.ok() && pinned.error().code == driver_result::kOutOfMemory)
     return Error{ErrorKind::os, ENOMEM, pinned.error().message};  // not a lack of GPU memory
   AMEM_TRY(std::move(pinned));

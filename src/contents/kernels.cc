@@ -20,25 +20,22 @@ static_assert(kSlotBytes == size_t{64} << 10, "the page of both kernels");
 Status Kernels::load(Kernel& kernel) {
   if (kernel.table == nullptr) {
     void* table = nullptr;
-    AMEM_TRY(driver_status(
-        driver_,
+    AMEM_TRY(driver_.check(
         driver_.cuMemHostAlloc(&table, kMaxPagesAtOnce * kernel.entry_bytes, kHostAllocForKernels),
         "cuMemHostAlloc()"));
     kernel.table = static_cast<DeviceAddress*>(table);
   }
   if (kernel.table_on_device == 0) {
     DeviceAddress address = 0;
-    AMEM_TRY(driver_status(driver_, driver_.cuMemHostGetDevicePointer_v2(&address, kernel.table, 0),
+    AMEM_TRY(driver_.check(driver_.cuMemHostGetDevicePointer_v2(&address, kernel.table, 0),
                            "cuMemHostGetDevicePointer()"));
     kernel.table_on_device = address;
   }
   if (kernel.function != nullptr) return ok_status();
   DriverModule module = nullptr;
-  AMEM_TRY(driver_status(driver_, driver_.cuModuleLoadData(&module, kernel.image),
-                         "cuModuleLoadData()"));
-  Status found =
-      driver_status(driver_, driver_.cuModuleGetFunction(&kernel.function, module, kernel.name),
-                    "cuModuleGetFunction(%s)", kernel.name);
+  AMEM_TRY(driver_.check(driver_.cuModuleLoadData(&module, kernel.image), "cuModuleLoadData()"));
+  Status found = driver_.check(driver_.cuModuleGetFunction(&kernel.function, module, kernel.name),
+                               "cuModuleGetFunction(%s)", kernel.name);
   if (found.ok()) return found;
   kernel.function = nullptr;
   driver_.cuModuleUnload(module);
@@ -51,8 +48,7 @@ Status Kernels::launch(Kernel& kernel, size_t page_count, DriverStream stream) {
   auto count = static_cast<unsigned>(page_count);
   void* parameters[] = {&kernel.table_on_device, &hashes, &count};
   const unsigned blocks = (count + kernel.pages_per_block - 1) / kernel.pages_per_block;
-  return driver_status(driver_,
-                       driver_.cuLaunchKernel(kernel.function, blocks, 1, 1, kKernelThreads, 1, 1,
+  return driver_.check(driver_.cuLaunchKernel(kernel.function, blocks, 1, 1, kKernelThreads, 1, 1,
                                               0, stream, parameters, nullptr),
                        "cuLaunchKernel(%u blocks)", blocks);
 }

@@ -9,19 +9,19 @@ namespace amem {
 /// The device of the calling thread's current context. Errors: driver, if there is none.
 inline Result<int> current_device(const Driver& driver) {
   int device = 0;
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
-                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) or "
-                         "cuCtxSetCurrent() first)"));
+  AMEM_TRY(driver.check(driver.cuCtxGetDevice(&device),
+                        "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) or "
+                        "cuCtxSetCurrent() first)"));
   return device;
 }
 
 /// The device of a context. The calling thread's current context stays. Errors: driver.
 inline Result<int> device_of(const Driver& driver, DriverContext context) {
   DriverContext current = nullptr;
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetCurrent(&current), "cuCtxGetCurrent()"));
-  AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context), "cuCtxSetCurrent()"));
+  AMEM_TRY(driver.check(driver.cuCtxGetCurrent(&current), "cuCtxGetCurrent()"));
+  AMEM_TRY(driver.check(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent()"));
   Result<int> device = current_device(driver);
-  AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(current), "cuCtxSetCurrent()"));
+  AMEM_TRY(driver.check(driver.cuCtxSetCurrent(current), "cuCtxSetCurrent()"));
   return device;
 }
 

@@ -97,11 +97,10 @@ Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
   constexpr const char* kWhat = "zeroing memory";
   const Job job = [this, device, address, size_bytes]() -> Status {
     DriverStream stream = nullptr;
-    AMEM_TRY(driver_status(driver_, driver_.cuStreamCreate(&stream, kStreamNonBlocking),
-                           "cuStreamCreate()"));
-    Status enqueued =
-        driver_status(driver_, driver_.cuMemsetD8Async(address, 0, size_bytes, stream),
-                      "cuMemsetD8Async(%zu bytes)", size_bytes);
+    AMEM_TRY(
+        driver_.check(driver_.cuStreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate()"));
+    Status enqueued = driver_.check(driver_.cuMemsetD8Async(address, 0, size_bytes, stream),
+                                    "cuMemsetD8Async(%zu bytes)", size_bytes);
     Status ended = wait_for_stream(driver_, exiting_, device, stream, kWhat);
     if (!exiting_) driver_.cuStreamDestroy_v2(stream);
     return enqueued.ok() ? std::move(ended) : std::move(enqueued);

@@ -26,7 +26,7 @@ Result<bool> note_primary(const Driver& driver, int device, DriverContext contex
   unsigned long long id = 0;
   const DriverResult result = driver.cuCtxGetId(context, &id);
   if (result == driver_result::kContextIsDestroyed) return false;
-  AMEM_TRY(driver_status(driver, result, "cuCtxGetId(device %d)", device));
+  AMEM_TRY(driver.check(result, "cuCtxGetId(device %d)", device));
   g_primary_id[device] = id;
   return true;
 }
@@ -38,8 +38,8 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
   if (context != nullptr && AMEM_TRY(note_primary(driver, device, context))) return context;
   unsigned flags = 0;
   int active = 0;
-  AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxGetState(device, &flags, &active),
-                         "cuDevicePrimaryCtxGetState(%d)", device));
+  AMEM_TRY(driver.check(driver.cuDevicePrimaryCtxGetState(device, &flags, &active),
+                        "cuDevicePrimaryCtxGetState(%d)", device));
   if (active == 0) {
     std::vector<DriverContext> created = work_contexts_of(device);
     std::erase(created, context);  // the primary one, which has ended
@@ -50,16 +50,15 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
           device);
     return unsupported_error("device %d has no active primary context", device);
   }
-  AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxRetain(&context, device),
-                         "cuDevicePrimaryCtxRetain(%d)", device));
+  AMEM_TRY(driver.check(driver.cuDevicePrimaryCtxRetain(&context, device),
+                        "cuDevicePrimaryCtxRetain(%d)", device));
   g_primary[device].store(context, std::memory_order_release);
   AMEM_TRY(note_primary(driver, device, context));
   return context;
 }
 
 Status make_current(const Driver& driver, int device, DriverContext context) {
-  return driver_status(driver, driver.cuCtxSetCurrent(context), "cuCtxSetCurrent(device %d)",
-                       device);
+  return driver.check(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent(device %d)", device);
 }
 
 }  // namespace
@@ -70,8 +69,8 @@ Status in_device_context(const Driver& driver, int device, const std::function<S
   DriverContext const context = AMEM_TRY(primary_context(driver, device));
   AMEM_TRY(make_current(driver, device, context));
   int mode = kCaptureModeRelaxed;
-  AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
-                         "cuThreadExchangeStreamCaptureMode(relaxed)"));
+  AMEM_TRY(driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
+                        "cuThreadExchangeStreamCaptureMode(relaxed)"));
   return job();
 }
 
@@ -79,17 +78,17 @@ Status visit_device_context(const Driver& driver, int device, const std::functio
   const NoCancellation no_cancellation;
   DriverContext before = nullptr;
   int mode = kCaptureModeRelaxed;
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));
-  AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
-                         "cuThreadExchangeStreamCaptureMode(relaxed)"));
+  AMEM_TRY(driver.check(driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));
+  AMEM_TRY(driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
+                        "cuThreadExchangeStreamCaptureMode(relaxed)"));
   Status status = [&]() -> Status {
     DriverContext const context = AMEM_TRY(primary_context(driver, device));
     if (context != before) AMEM_TRY(make_current(driver, device, context));
     return job();
   }();
   const Status current = make_current(driver, device, before);
-  const Status captures = driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
-                                        "cuThreadExchangeStreamCaptureMode(back)");
+  const Status captures = driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
+                                       "cuThreadExchangeStreamCaptureMode(back)");
   AMEM_TRY(std::move(status));
   AMEM_TRY(current);
   return captures;
@@ -135,22 +134,21 @@ class TestWork {
 };
 
 Status synchronize(const Driver& driver, int device) {
-  return driver_status(driver, driver.cuCtxSynchronize(), "cuCtxSynchronize() on device %d",
-                       device);
+  return driver.check(driver.cuCtxSynchronize(), "cuCtxSynchronize() on device %d", device);
 }
 
 Status allocate_pinned(const Driver& driver, const ExitFlag& exiting, int device, void** piece) {
   constexpr size_t kBytes = 64;
   AMEM_TRY(exiting.check());
   if (*piece != nullptr) return ok_status();
-  return driver_status(driver, driver.cuMemHostAlloc(piece, kBytes, 0),
-                       "cuMemHostAlloc() to wait for the work of device %d", device);
+  return driver.check(driver.cuMemHostAlloc(piece, kBytes, 0),
+                      "cuMemHostAlloc() to wait for the work of device %d", device);
 }
 
 Status free_pinned(const Driver& driver, const ExitFlag& exiting, int device, void** piece) {
   AMEM_TRY(exiting.check());
-  AMEM_TRY(driver_status(driver, driver.cuMemFreeHost(*piece),
-                         "cuMemFreeHost() to wait for the work of device %d", device));
+  AMEM_TRY(driver.check(driver.cuMemFreeHost(*piece),
+                        "cuMemFreeHost() to wait for the work of device %d", device));
   *piece = nullptr;
   return ok_status();
 }
@@ -193,9 +191,9 @@ Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int devic
     forget_work_context(context);
     return ok_status();
   }
-  AMEM_TRY(driver_status(driver, found, "cuCtxGetApiVersion() on device %d", device));
-  AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context),
-                         "cuCtxSetCurrent(a context of cuCtxCreate() on device %d)", device));
+  AMEM_TRY(driver.check(found, "cuCtxGetApiVersion() on device %d", device));
+  AMEM_TRY(driver.check(driver.cuCtxSetCurrent(context),
+                        "cuCtxSetCurrent(a context of cuCtxCreate() on device %d)", device));
   void* piece = nullptr;
   Status status = g_method == WaitMethod::synchronize
                       ? synchronize(driver, device)
@@ -229,8 +227,8 @@ Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device
 Status wait_for_stream(const Driver& driver, const ExitFlag& exiting, int device,
                        DriverStream stream, const char* what) {
   AMEM_TRY(exiting.check());
-  Status status = driver_status(driver, driver.cuStreamSynchronize(stream),
-                                "cuStreamSynchronize() after %s", what);
+  Status status =
+      driver.check(driver.cuStreamSynchronize(stream), "cuStreamSynchronize() after %s", what);
   if (status.ok()) return status;
   if (const Status idle = wait_for_device(driver, exiting, device); !idle.ok())
     AMEM_LOG(warn, device, "%s may still be running: %s", what, idle.error().message.c_str());

@@ -34,7 +34,7 @@ Result<Driver> load_driver() {
 #undef AMEM_DRIVER_FUNCTION
   if (driver.cuDriverGetVersion == nullptr) return missing_function("cuDriverGetVersion");
   int version = 0;
-  AMEM_TRY(driver_status(driver, driver.cuDriverGetVersion(&version), "cuDriverGetVersion()"));
+  AMEM_TRY(driver.check(driver.cuDriverGetVersion(&version), "cuDriverGetVersion()"));
   if (version < kOldestCuda)
     return unsupported_error(
         "the CUDA driver supports CUDA %d.%d, but amem needs CUDA %d.%d or newer: "
@@ -47,7 +47,7 @@ Result<Driver> load_driver() {
   return driver;
 }
 
-Status driver_status(const Driver& driver, DriverResult code, const char* format, ...) {
+Status Driver::check(DriverResult code, const char* format, ...) const {
   if (code == driver_result::kSuccess) return ok_status();
   char call[512];
   va_list args;
@@ -55,8 +55,7 @@ Status driver_status(const Driver& driver, DriverResult code, const char* format
   vsnprintf(call, sizeof call, format, args);
   va_end(args);
   const char* name = nullptr;
-  if (driver.cuGetErrorName == nullptr || driver.cuGetErrorName(code, &name) != 0 ||
-      name == nullptr)
+  if (cuGetErrorName == nullptr || cuGetErrorName(code, &name) != 0 || name == nullptr)
     name = "an unknown driver error";
   return make_error(ErrorKind::driver, code, "%s failed: %s (%d)", call, name, code);
 }

@@ -14,6 +14,10 @@ struct Driver {
   DriverResult(*symbol) parameters = nullptr;
 #include "driver/functions.def"
 #undef AMEM_DRIVER_FUNCTION
+
+  /// Success, or an Error for a call that returned `code`, for example "cuMemCreate(2097152 bytes,
+  /// device 0) failed: CUDA_ERROR_OUT_OF_MEMORY (2)".
+  [[gnu::format(printf, 3, 4)]] Status check(DriverResult code, const char* format, ...) const;
 };
 
 /// How amem handles a row of functions.def.
@@ -26,10 +30,5 @@ inline constexpr int kOldestCuda = 12020;
 /// a function is missing or the driver is older than kOldestCuda; driver, if cuDriverGetVersion
 /// fails. This is the only function that is called; it works before cuInit.
 Result<Driver> load_driver();
-
-/// Success, or an Error for a driver call that returned `code`, for example "cuMemCreate(2097152
-/// bytes, device 0) failed: CUDA_ERROR_OUT_OF_MEMORY (2)".
-[[gnu::format(printf, 3, 4)]] Status driver_status(const Driver& driver, DriverResult code,
-                                                   const char* format, ...);
 
 }  // namespace amem

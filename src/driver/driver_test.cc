@@ -128,8 +128,9 @@ class DriverErrorTest : public testing::Test {
 };
 
 TEST_F(DriverErrorTest, NamesTheCallAndTheResult) {
-  const Error error = driver_status(driver_, driver_result::kOutOfMemory,
-                                    "cuMemCreate(%zu bytes, device %d)", size_t{2} << 20, 0)
+  const Error error = driver_
+                          .check(driver_result::kOutOfMemory, "cuMemCreate(%zu bytes, device %d)",
+                                 size_t{2} << 20, 0)
                           .error();
 
   EXPECT_EQ(error.kind, ErrorKind::driver);
@@ -140,20 +141,20 @@ TEST_F(DriverErrorTest, NamesTheCallAndTheResult) {
 
 TEST_F(DriverErrorTest, ResultWithoutANameKeepsItsNumber) {
   const std::string expected = "cuMemUnmap() failed: an unknown driver error (4242)";
-  EXPECT_EQ(driver_status(driver_, 4242, "cuMemUnmap()").error().message, expected);
+  EXPECT_EQ(driver_.check(4242, "cuMemUnmap()").error().message, expected);
 
   driver_.cuGetErrorName = [](DriverResult, const char**) { return driver_result::kSuccess; };
-  EXPECT_EQ(driver_status(driver_, 4242, "cuMemUnmap()").error().message, expected);
+  EXPECT_EQ(driver_.check(4242, "cuMemUnmap()").error().message, expected);
 
   driver_.cuGetErrorName = nullptr;
-  EXPECT_EQ(driver_status(driver_, 4242, "cuMemUnmap()").error().message, expected);
+  EXPECT_EQ(driver_.check(4242, "cuMemUnmap()").error().message, expected);
 }
 
 TEST_F(DriverErrorTest, LongCallIsCutButTheResultStays) {
   const std::string call(2000, 'x');
 
   const std::string message =
-      driver_status(driver_, driver_result::kOutOfMemory, "%s", call.c_str()).error().message;
+      driver_.check(driver_result::kOutOfMemory, "%s", call.c_str()).error().message;
 
   EXPECT_EQ(message.substr(0, 100), call.substr(0, 100));
   EXPECT_NE(message.find("x failed: CUDA_ERROR_OUT_OF_MEMORY (2)"), std::string::npos);

@@ -12,9 +12,9 @@ constexpr int kVirtualMemory = 102, kFdHandles = 103;
 }  // namespace
 
 Result<std::vector<Gpu>> list_gpus(const Driver& driver) {
-  AMEM_TRY(driver_status(driver, driver.cuInit(0), "cuInit(0)"));
+  AMEM_TRY(driver.check(driver.cuInit(0), "cuInit(0)"));
   int count = 0;
-  AMEM_TRY(driver_status(driver, driver.cuDeviceGetCount(&count), "cuDeviceGetCount()"));
+  AMEM_TRY(driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount()"));
   std::vector<Gpu> gpus;
   for (int device = 0; device < count; ++device) {
     const auto attribute = [&](int which) {

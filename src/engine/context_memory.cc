@@ -13,14 +13,14 @@ constexpr size_t kMinStackBytes = 1;
 
 Result<size_t> stack_limit(const Driver& driver, int device) {
   size_t bytes = 0;
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetLimit(&bytes, kLimitStackSize),
-                         "cuCtxGetLimit(CU_LIMIT_STACK_SIZE) on device %d", device));
+  AMEM_TRY(driver.check(driver.cuCtxGetLimit(&bytes, kLimitStackSize),
+                        "cuCtxGetLimit(CU_LIMIT_STACK_SIZE) on device %d", device));
   return bytes;
 }
 
 Status set_stack_limit(const Driver& driver, int device, size_t bytes) {
-  return driver_status(driver, driver.cuCtxSetLimit(kLimitStackSize, bytes),
-                       "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, %zu) on device %d", bytes, device);
+  return driver.check(driver.cuCtxSetLimit(kLimitStackSize, bytes),
+                      "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, %zu) on device %d", bytes, device);
 }
 
 /// 0 if the driver does not report it. Used for reports only.

@@ -15,8 +15,7 @@ Status map_everywhere(const Driver& driver, Backing& backing) {
     AMEM_TRY(map_placement(driver, backing, placement));
   for (MulticastBind& bind : backing.multicast_binds) {
     if (bind.bound) continue;
-    AMEM_TRY(driver_status(
-        driver,
+    AMEM_TRY(driver.check(
         driver.cuMulticastBindMem(bind.object, bind.object_offset_bytes, backing.handle,
                                   bind.offset_bytes, bind.size_bytes, 0),
         "cuMulticastBindMem(%zu bytes, device %d)", bind.size_bytes, bind.device));
@@ -27,9 +26,9 @@ Status map_everywhere(const Driver& driver, Backing& backing) {
 
 Status unmap_placement(const Driver& driver, Placement& placement) {
   if (!placement.mapped) return ok_status();
-  AMEM_TRY(driver_status(driver, driver.cuMemUnmap(placement.address, placement.size_bytes),
-                         "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
-                         placement.size_bytes));
+  AMEM_TRY(driver.check(driver.cuMemUnmap(placement.address, placement.size_bytes),
+                        "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
+                        placement.size_bytes));
   placement.mapped = placement.accessible = false;
   return ok_status();
 }
@@ -39,17 +38,16 @@ Status unmap_placement(const Driver& driver, Placement& placement) {
 Status map_placement(const Driver& driver, const Backing& backing, Placement& placement) {
   if (!backing.is_here()) return ok_status();
   if (!placement.mapped) {
-    AMEM_TRY(driver_status(
-        driver, driver.cuMemMap(placement.address, placement.size_bytes, 0, backing.handle, 0),
+    AMEM_TRY(driver.check(
+        driver.cuMemMap(placement.address, placement.size_bytes, 0, backing.handle, 0),
         "cuMemMap(0x%" PRIx64 ", %zu bytes)", placement.address, placement.size_bytes));
     placement.mapped = true;
   }
   if (placement.accessible || placement.access.empty()) return ok_status();
-  AMEM_TRY(driver_status(driver,
-                         driver.cuMemSetAccess(placement.address, placement.size_bytes,
-                                               placement.access.data(), placement.access.size()),
-                         "cuMemSetAccess(0x%" PRIx64 ", %zu bytes)", placement.address,
-                         placement.size_bytes));
+  AMEM_TRY(driver.check(driver.cuMemSetAccess(placement.address, placement.size_bytes,
+                                              placement.access.data(), placement.access.size()),
+                        "cuMemSetAccess(0x%" PRIx64 ", %zu bytes)", placement.address,
+                        placement.size_bytes));
   placement.accessible = true;
   return ok_status();
 }
@@ -60,17 +58,15 @@ Status map_placement(const Driver& driver, const Backing& backing, Placement& pl
 Status unmap_backing(const Driver& driver, Backing& backing) {
   for (MulticastBind& bind : backing.multicast_binds) {
     if (!bind.bound) continue;
-    AMEM_TRY(driver_status(driver,
-                           driver.cuMulticastUnbind(bind.object, bind.device,
-                                                    bind.object_offset_bytes, bind.size_bytes),
-                           "cuMulticastUnbind(%zu bytes, device %d)", bind.size_bytes,
-                           bind.device));
+    AMEM_TRY(driver.check(driver.cuMulticastUnbind(bind.object, bind.device,
+                                                   bind.object_offset_bytes, bind.size_bytes),
+                          "cuMulticastUnbind(%zu bytes, device %d)", bind.size_bytes, bind.device));
     bind.bound = false;
   }
   for (Placement& placement : backing.placements) AMEM_TRY(unmap_placement(driver, placement));
   if (!backing.is_here()) return ok_status();
-  AMEM_TRY(driver_status(driver, driver.cuMemRelease(backing.handle), "cuMemRelease(%zu bytes)",
-                         backing.size_bytes));
+  AMEM_TRY(driver.check(driver.cuMemRelease(backing.handle), "cuMemRelease(%zu bytes)",
+                        backing.size_bytes));
   backing.handle = 0;
   return ok_status();
 }
@@ -83,9 +79,9 @@ Status unmap_at(const Driver& driver, Backing& backing, DeviceAddress address) {
 Status create_backing(const Driver& driver, Backing& backing) {
   if (!backing.is_here()) {
     DriverHandle handle = 0;
-    AMEM_TRY(driver_status(
-        driver, driver.cuMemCreate(&handle, backing.size_bytes, &backing.properties, 0),
-        "cuMemCreate(%zu bytes, device %d)", backing.size_bytes, backing.device()));
+    AMEM_TRY(driver.check(driver.cuMemCreate(&handle, backing.size_bytes, &backing.properties, 0),
+                          "cuMemCreate(%zu bytes, device %d)", backing.size_bytes,
+                          backing.device()));
     backing.handle = handle;
   }
   return map_everywhere(driver, backing);
@@ -94,9 +90,8 @@ Status create_backing(const Driver& driver, Backing& backing) {
 Status import_backing(const Driver& driver, Backing& backing, void* shareable, int handle_type) {
   if (!backing.is_here()) {
     DriverHandle handle = 0;
-    AMEM_TRY(driver_status(driver,
-                           driver.cuMemImportFromShareableHandle(&handle, shareable, handle_type),
-                           "cuMemImportFromShareableHandle(%zu bytes)", backing.size_bytes));
+    AMEM_TRY(driver.check(driver.cuMemImportFromShareableHandle(&handle, shareable, handle_type),
+                          "cuMemImportFromShareableHandle(%zu bytes)", backing.size_bytes));
     backing.handle = handle;
   }
   return map_everywhere(driver, backing);
@@ -105,9 +100,8 @@ Status import_backing(const Driver& driver, Backing& backing, void* shareable, i
 Result<DeviceAddress> place_backing(const Driver& driver, Registry& registry, Backing& backing,
                                     std::vector<Access> access, DeviceAddress address) {
   if (address == 0)
-    AMEM_TRY(driver_status(driver,
-                           driver.cuMemAddressReserve(&address, backing.size_bytes, 0, 0, 0),
-                           "cuMemAddressReserve(%zu bytes)", backing.size_bytes));
+    AMEM_TRY(driver.check(driver.cuMemAddressReserve(&address, backing.size_bytes, 0, 0, 0),
+                          "cuMemAddressReserve(%zu bytes)", backing.size_bytes));
   Placement& placement = registry.add_placement(backing, address, backing.size_bytes);
   placement.access = std::move(access);
   Status mapped = map_placement(driver, backing, placement);

@@ -23,7 +23,7 @@ Status MappedMemory::check_margin(size_t size_bytes, int device) const {
   const size_t margin = margin_bytes_.load(std::memory_order_relaxed);
   if (margin == 0) return ok_status();
   size_t free = 0, total = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo()"));
+  AMEM_TRY(driver_.check(driver_.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo()"));
   if (free >= size_bytes && free - size_bytes >= margin) return ok_status();
   Error error = make_error(ErrorKind::driver, driver_result::kOutOfMemory,
                            "%zu bytes would leave less than the margin of %zu bytes free",
@@ -52,9 +52,9 @@ Result<MappedMemory::Request> MappedMemory::request(size_t size_bytes, int devic
       driver_result::kSuccess)
     properties.gpu_direct_rdma_capable = rdma != 0;
   size_t unit = 0;
-  AMEM_TRY(driver_status(
-      driver_, driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum),
-      "cuMemGetAllocationGranularity(device %d)", device));
+  AMEM_TRY(
+      driver_.check(driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum),
+                    "cuMemGetAllocationGranularity(device %d)", device));
   if (size_bytes > SIZE_MAX - unit) return misuse_error("the size %zu is too large", size_bytes);
   const size_t bytes = (size_bytes + unit - 1) / unit * unit;
   AMEM_TRY(check_margin(bytes, device));
@@ -67,7 +67,7 @@ AMEM_NOT_ANALYSED Result<DeviceAddress> MappedMemory::allocate(const Request& re
   const auto& [properties, bytes] = request;
   DriverHandle handle = 0;
   const int device = properties.location.id;
-  Status created = driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
+  Status created = driver_.check(driver_.cuMemCreate(&handle, bytes, &properties, 0),
                                  "cuMemCreate(%zu bytes, device %d)", bytes, device);
   if (!created.ok()) {
     size_t free = 0, total = 0;
@@ -118,7 +118,7 @@ AMEM_NOT_ANALYSED Status MappedMemory::free(DeviceAddress address) {
   }
   if (spare_.size() == kMaxSpare) {
     const AddressRange oldest = spare_.front();
-    AMEM_TRY(driver_status(driver_, driver_.cuMemAddressFree(oldest.address, oldest.size_bytes),
+    AMEM_TRY(driver_.check(driver_.cuMemAddressFree(oldest.address, oldest.size_bytes),
                            "cuMemAddressFree(%zu bytes)", oldest.size_bytes));
     spare_.pop_front();
   }

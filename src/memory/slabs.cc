@@ -91,7 +91,7 @@ Result<BackingId> Slabs::make_slab(size_t size_bytes, const AllocationProperties
   const size_t slab_bytes =
       next_slab_bytes(registry_, tag, size_bytes, properties, granularity_bytes_.load());
   DriverHandle handle = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, slab_bytes, &properties, 0),
+  AMEM_TRY(driver_.check(driver_.cuMemCreate(&handle, slab_bytes, &properties, 0),
                          "cuMemCreate(%zu bytes)", slab_bytes));
   Backing& slab = registry_.add_slab(slab_bytes, properties, handle, tag);
   Result<DeviceAddress> placed = place_backing(driver_, registry_, slab);
@@ -174,7 +174,7 @@ Status Slabs::leave(Allocation& allocation) {
                       "a buffer is mapped at an unexpected address; set AMEM_SLAB=0 and report it");
   DriverHandle handle = 0;
   const size_t bytes = driver_bytes(allocation.size_bytes);
-  AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &allocation.properties, 0),
+  AMEM_TRY(driver_.check(driver_.cuMemCreate(&handle, bytes, &allocation.properties, 0),
                          "cuMemCreate(%zu bytes)", bytes));
   Backing& slab = registry_.backing_of(allocation);
   registry_.move_out_of_slab(allocation, handle, bytes);

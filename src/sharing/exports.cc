@@ -238,11 +238,11 @@ Result<UniqueFd> Exports::export_fd(const Backing& backing, bool to_host) {
   if (shared == nullptr || !shared->valid()) {
     int fd = -1;
     IpcHandleBytes handle{};
-    AMEM_TRY(driver_status(context_.driver,
-                           context_.driver.cuMemExportToShareableHandle(
-                               to_host ? static_cast<void*>(handle.data()) : &fd, backing.handle,
-                               to_host ? kHandleTypeFabric : kHandleTypeFd, 0),
-                           "cuMemExportToShareableHandle(%zu bytes)", backing.size_bytes));
+    AMEM_TRY(
+        context_.driver.check(context_.driver.cuMemExportToShareableHandle(
+                                  to_host ? static_cast<void*>(handle.data()) : &fd, backing.handle,
+                                  to_host ? kHandleTypeFabric : kHandleTypeFd, 0),
+                              "cuMemExportToShareableHandle(%zu bytes)", backing.size_bytes));
     UniqueFd made = to_host ? AMEM_TRY(make_sealed_file("amem-fabric", handle)) : UniqueFd(fd);
     if (shared == nullptr) return made;
     *shared = std::move(made);

@@ -136,9 +136,9 @@ Status SymmetricClient::note_captured(const Driver& driver, const void* set, Dri
   int status = kCaptureStatusNone;
   uint64_t id = 0;
   const void* graph = nullptr;
-  AMEM_TRY(driver_status(
-      driver, driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr),
-      "cuStreamGetCaptureInfo()"));
+  AMEM_TRY(
+      driver.check(driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr),
+                   "cuStreamGetCaptureInfo()"));
   CapturedGraphs* const graphs = built<CapturedGraphs>();
   if (status == kCaptureStatusActive && graphs != nullptr) graphs->captured(graph, {this, set});
   return ok_status();
