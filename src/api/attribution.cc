@@ -6,13 +6,11 @@
 
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "api/process.h"
 #include "base/environment.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/untagged/untagged_memory.h"
-#include "contents/host_memory.h"
 #include "driver/local_memory.h"
 #include "driver/nvml.h"
 #include "engine/statistics.h"

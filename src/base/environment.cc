@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
-#include <string_view>
 #include <type_traits>
 
 #include "base/tag.h"

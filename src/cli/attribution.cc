@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "cli/failure.h"
 #include "cli/process_status.h"
 #include "cli/status_report.h"
 #include "driver/nvml.h"
-#include "transport/socket_address.h"
 
 namespace amem {
 namespace {

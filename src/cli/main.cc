@@ -27,7 +27,6 @@
 #include "cli/preload.h"
 #include "cli/remote_control.h"
 #include "cli/status_report.h"
-#include "transport/socket_address.h"
 
 namespace amem {
 namespace {

@@ -13,7 +13,6 @@
 #include "base/deadline.h"
 #include "cli/failure.h"
 #include "transport/connection.h"
-#include "transport/message.h"
 #include "transport/socket_address.h"
 
 namespace amem {

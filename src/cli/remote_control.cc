@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -15,7 +14,6 @@
 #include "cli/failure.h"
 #include "cli/process_status.h"
 #include "cli/status_report.h"
-#include "transport/socket_address.h"
 
 namespace amem {
 namespace {

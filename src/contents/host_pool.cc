@@ -10,9 +10,7 @@
 #include <cerrno>
 #include <deque>
 #include <iterator>
-#include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/descriptor_limit.h"
 #include "base/thread.h"

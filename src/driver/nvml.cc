@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdio>
 #include <span>
-#include <string>
 
 namespace amem {
 namespace {

@@ -3,7 +3,6 @@
 #include "engine/executor.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/session.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <ctime>
 

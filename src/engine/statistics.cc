@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <set>
 
-#include "engine/plan.h"
-
 namespace amem {
 namespace {
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/result.h"
-#include "base/unique_fd.h"
 #include "driver/types.h"
 #include "memory/allocation.h"
 #include "sharing/token.h"

@@ -13,7 +13,6 @@
 #include "base/sealed_file.h"
 #include "base/test_seam.h"
 #include "memory/backing_steps.h"
-#include "sharing/token.h"
 #include "transport/socket_address.h"
 
 namespace amem {

@@ -3,7 +3,6 @@
 #include "sharing/token.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/log.h"
 #include "base/sealed_file.h"

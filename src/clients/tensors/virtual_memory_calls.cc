@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/tensors/virtual_memory_calls.h"
 
-#include <algorithm>
 #include <array>
 
 #include "clients/driver_entries/library_calls.h"
