@@ -167,18 +167,19 @@ std::string text_of_gpu(const Json& gpu) {
 }
 
 long pid_of(const Json& process) { return process.at("pid").get<long>(); }
-long pid_of(const ProcessStatus& process) { return process.pid; }
+long pid_of(const Answer& process) { return process.pid; }
 
 }  // namespace
 
 int print_attribution(long pid, bool as_json) {
-  std::vector<ProcessStatus> silent;
+  std::vector<Answer> silent;
   bool is_known = false;
   std::map<std::string, Json> gpus;
-  for (ProcessStatus& process : ask_status(kAttributionMs, true)) {
+  for (Answer& process : ask_status(kAttributionMs, true)) {
     is_known = is_known || process.pid == pid;
     try {
-      if (process.silence.empty()) gpus = with_reply(gpus, process.pid, Json::parse(process.json));
+      if (process.silence.empty())
+        gpus = with_reply(gpus, process.pid, Json::parse(process.json()));
     } catch (const Json::exception&) {
       process.silence = kNotParsed;
     }
@@ -200,7 +201,7 @@ int print_attribution(long pid, bool as_json) {
     list.push_back(gpu);
   }
   if (as_json) fmt::print("{}\n", Json{{"schema", 1}, {"gpus", list}}.dump(2));
-  for (const ProcessStatus& process : silent)
+  for (const Answer& process : silent)
     fmt::print(stderr, "pid {} did not answer: {}\n", process.pid, process.silence);
   return silent.empty() ? 0 : kNoReply;
 }

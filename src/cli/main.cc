@@ -151,7 +151,7 @@ int print_status(const Request& request) {
   for (;;) {
     auto processes = ask_status(kStatusTimeoutMs);
     if (request.pid > 0)
-      std::erase_if(processes, [&](const ProcessStatus& each) { return each.pid != request.pid; });
+      std::erase_if(processes, [&](const Answer& each) { return each.pid != request.pid; });
     if (request.pid > 0 && processes.empty()) throw Failure(kFailed, why_unknown(request.pid));
     const auto [text, all_answered] = status_text(processes, format);
     // ECMA-48: cursor to the first position, erase the page.

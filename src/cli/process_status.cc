@@ -112,21 +112,18 @@ std::string why_unknown(long pid) {
   return fmt::format("process {} does not run amem: start it with amem run", pid);
 }
 
-std::vector<ProcessStatus> ask_status(long timeout_ms, bool attribution) {
+std::vector<Answer> ask_status(long timeout_ms, bool attribution) {
   std::map<InstanceId, Message> requests;
   for (const InstanceId& instance : known_instances())
     requests[instance] = StatusQuery{attribution};
-  std::vector<ProcessStatus> out;
-  for (Answer& answer : ask(requests, timeout_ms)) {
-    auto* const reply = std::get_if<StatusReply>(&answer.message);
-    out.push_back(
-        {answer.pid, reply != nullptr ? std::move(reply->json) : "", std::move(answer.silence)});
-    // What amem writes has no escapes, and JSON no control characters without them.
-    const bool is_plain = std::ranges::all_of(
-        out.back().json, [](char c) { return static_cast<unsigned char>(c) <= '~' && c != '\\'; });
-    if (!is_plain) out.back() = {answer.pid, "", kNotParsed};
-  }
-  return out;
+  // What amem writes has no escapes, and JSON no control characters without them.
+  const auto is_plain = [](char c) { return static_cast<unsigned char>(c) <= '~' && c != '\\'; };
+  std::vector<Answer> answers = ask(requests, timeout_ms);
+  for (Answer& answer : answers)
+    if (answer.silence.empty() && (!std::holds_alternative<StatusReply>(answer.message) ||
+                                   !std::ranges::all_of(answer.json(), is_plain)))
+      answer.silence = kNotParsed;
+  return answers;
 }
 
 }  // namespace amem

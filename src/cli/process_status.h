@@ -18,21 +18,14 @@ struct Answer {
   long pid = 0;           ///< from the kernel; 0 if it is not visible in this pid namespace
   Message message{};      ///< of a StatusReply: its parts, joined
   std::string silence{};  ///< why there is no reply
+
+  /// Of a StatusReply: an unparsed JSON object.
+  const std::string& json() const { return std::get<StatusReply>(message).json; }
 };
 
 /// Sends each process its request at the same time and waits for the replies, up to `timeout_ms`.
 /// Omits processes that have ended.
 std::vector<Answer> ask(const std::map<InstanceId, Message>& requests, long timeout_ms);
-
-/// The status of one amem process, or why there is none.
-struct ProcessStatus {
-  /// From the kernel; 0 if the process is not visible in this pid namespace and did not reply.
-  long pid = 0;
-  /// The reply, an unparsed JSON object. Empty if `silence` is not.
-  std::string json;
-  /// Why there is no reply.
-  std::string silence;
-};
 
 /// Why a reply that has arrived counts as none.
 inline constexpr char kNotParsed[] =
@@ -46,6 +39,7 @@ std::string why_unknown(long pid);
 
 /// Queries all processes at the same time and waits for each, up to `timeout_ms`. Omits processes
 /// that have ended. Sorted by pid. `attribution`: whose their memory is, in place of the status.
-std::vector<ProcessStatus> ask_status(long timeout_ms, bool attribution = false);
+/// The messages are StatusReplies.
+std::vector<Answer> ask_status(long timeout_ms, bool attribution = false);
 
 }  // namespace amem

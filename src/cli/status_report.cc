@@ -162,20 +162,20 @@ std::string use_of(const Json& gpus) {
 
 struct Report {
   std::vector<Json> answered;
-  std::vector<ProcessStatus> silent;
+  std::vector<Answer> silent;
   TableRows rows;
   std::string remarks;
   Gpus gpus;
 };
 
 /// A reply that lacks what the table shows counts as no reply.
-Report read_replies(const std::vector<ProcessStatus>& processes, bool for_people) {
+Report read_replies(const std::vector<Answer>& processes, bool for_people) {
   Report out;
-  for (const ProcessStatus& process : processes) {
+  for (const Answer& process : processes) {
     out.silent.push_back(process);
     if (!process.silence.empty()) continue;
     try {
-      Json reply = Json::parse(process.json);
+      Json reply = Json::parse(process.json());
       // The pid from the kernel: a process in a container reports a different one.
       if (process.pid != 0) reply["pid"] = process.pid;
       reply["command"] = command_of(process.pid);
@@ -203,7 +203,7 @@ std::string table_of(const Report& all) {
     return "no process of this user on this host runs amem\n";
   std::string out = all.rows.empty() ? "" : text_of_table(with_titles(all.rows, true), styled);
   out += all.remarks + use_of(json_of(all.gpus));
-  for (const ProcessStatus& process : all.silent)
+  for (const Answer& process : all.silent)
     out +=
         colored(fmt::format("pid {} did not answer: {}",
                             process.pid != 0 ? std::to_string(process.pid) : "?", process.silence),
@@ -228,7 +228,7 @@ std::string csv_of(const Report& all) {
 
 std::string json_of(Report all, bool in_one_line) {
   Json silent = Json::array();
-  for (const ProcessStatus& process : all.silent)
+  for (const Answer& process : all.silent)
     silent.push_back({{"pid", process.pid}, {"reason", process.silence}});
   constexpr int kSchema = 1;  // changes when a field changes its meaning or is removed
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
@@ -267,7 +267,7 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
-StatusText status_text(const std::vector<ProcessStatus>& processes, StatusFormat format) {
+StatusText status_text(const std::vector<Answer>& processes, StatusFormat format) {
   using enum StatusFormat;
   Report all = read_replies(processes, format == table);
   const bool all_answered = all.silent.empty();

@@ -22,7 +22,7 @@ struct StatusText {
 };
 
 /// What the processes have replied. A reply that lacks what the table shows counts as none.
-StatusText status_text(const std::vector<ProcessStatus>& processes, StatusFormat format);
+StatusText status_text(const std::vector<Answer>& processes, StatusFormat format);
 
 /// Of the environment with which a process was started, the value of the first variable with one of
 /// these names, each with its '='. "" if there is none.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/tensors/virtual_memory_calls.h"
 
+#include <algorithm>
 #include <array>
 
 #include "clients/driver_entries/library_calls.h"
@@ -43,38 +44,30 @@ const DriverCall kOwnCalls[] = {
     AMEM_DRIVER_CALL(cuMemRelease, cuMemRelease, &release),
     AMEM_DRIVER_CALL(cuMulticastBindAddr, cuMulticastBindAddr, &VirtualMemory::bind_address)};
 
-// The symbols, which are also the names; those of kOwnCalls[0] and [1] first.
-constexpr std::array kNames{"cuMemCreate",
-                            "cuMemRelease",
-                            "cuMemMap",
-                            "cuMemUnmap",
-                            "cuMemSetAccess",
-                            "cuMemExportToShareableHandle",
-                            "cuMemImportFromShareableHandle",
-                            "cuMemRetainAllocationHandle",
-                            "cuMemGetAllocationPropertiesFromHandle",
-                            "cuMulticastBindMem",
-                            "cuMulticastBindAddr",
-                            "cuLogicalEndpointBindMem",
-                            "cuLogicalEndpointBindAddr",
-                            "cuMulticastUnbind"};
+/// The symbols, which are also the names: of kOwnCalls, whose cuMemRelease counts, and of the
+/// shared calls. Set before interception.
+constinit std::array<const char*, std::size(kOwnCalls) + kSharedLibraryCalls.size()> g_names{};
 
 const void* entry_of(size_t which, uintptr_t function, const Image* user) {
-  const uintptr_t own = user != nullptr ? first_definition(kNames[which]) : function;
+  const uintptr_t own = user != nullptr ? first_definition(g_names[which]) : function;
   // In visit_images() nothing may be reported: a slot of another definition stays as it is.
   if (user != nullptr && function != 0 && function != own) return nullptr;
   void* const found = reinterpret_cast<void*>(own);
-  void* const entry = library_entry(kOwnCalls, kNames[which], found);
+  void* const entry = library_entry(kOwnCalls, g_names[which], found);
   return entry != found ? entry : nullptr;
 }
 
-constinit NamedFunctions g_functions{kNames, entry_of};
+constinit NamedFunctions g_functions{g_names, entry_of};
 
 }  // namespace
 
 void catch_virtual_memory_calls(bool tags, bool records) {
   g_tags = tags;
   g_records = records;
+  if (g_names.front() == nullptr) {
+    const auto own = std::ranges::transform(kOwnCalls, g_names.begin(), &DriverCall::symbol);
+    std::ranges::transform(kSharedLibraryCalls, own.out, &DriverCall::symbol);
+  }
   if (!tags) g_functions.names = g_functions.names.first(2);
   intercept_names(g_functions);
 }
