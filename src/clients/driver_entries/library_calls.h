@@ -12,6 +12,17 @@ namespace amem {
 // The entries that replace the driver's functions in libraries with memory of their own: PyTorch
 // and NVSHMEM, whose symmetric memory it is, and with AMEM_TENSORS all libraries but NCCL.
 
+/// cuMemCreate() of a library with symmetric memory: device memory has the tag `symmetric`.
+inline DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,
+                                     const AllocationProperties* properties,
+                                     unsigned long long flags) {
+  return memory.create(handle, size_bytes, properties, flags, {.tag = kSymmetricTag});
+}
+
+/// cuMemImportFromShareableHandle(), also for NCCL. Warns once if the memory is of a process
+/// without amem.
+DriverResult import_handle(SharedHandles& handles, DriverHandle* handle, void* shareable, int type);
+
 /// The calls that are the same for all libraries.
 extern const std::array<DriverCall, 12> kSharedLibraryCalls;
 

@@ -10,7 +10,6 @@
 
 #include "base/environment.h"
 #include "clients/driver_entries/library_calls.h"
-#include "clients/symmetric/symmetric_memory.h"
 
 namespace amem {
 namespace {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "clients/driver_entries/library_calls.h"
-#include "clients/symmetric/symmetric_memory.h"
 #include "clients/tensors/memory_calls.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"

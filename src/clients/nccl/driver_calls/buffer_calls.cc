@@ -3,7 +3,7 @@
 // Recognition of NCCL's buffers by the order of its driver calls.
 #include <utility>
 
-#include "clients/driver_entries/import.h"
+#include "clients/driver_entries/library_calls.h"
 #include "clients/nccl/driver_calls/entry_points.h"
 
 namespace amem {
