@@ -79,6 +79,12 @@ int read_totals(const char* call, const char* tag, int device, int kind, amemTot
   });
 }
 
+/// The texts that amemGetStatus() and amemGetAttribution() have returned to a thread. One type
+/// needs one thread-local variable.
+struct Copies {
+  std::string status, attribution;
+};
+
 }  // namespace
 
 Result<Region> region_of(const char* tag, amemKind_t kind) {
@@ -245,14 +251,6 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
     return status;
   });
 }
-
-namespace {
-/// The texts that the next two functions have returned to a thread. One type needs one thread-local
-/// variable.
-struct Copies {
-  std::string status, attribution;
-};
-}  // namespace
 
 AMEM_API const char* amemGetStatus(void) {
   const NoCancellation no_cancellation;

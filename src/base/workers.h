@@ -32,7 +32,6 @@ class Workers {
     stop();
     for (pthread_t thread : threads_) pthread_join(thread, nullptr);
   }
-  Workers(const Workers&) = delete;
 
   /// Starts the first thread, so that post() cannot fail. Errors: os.
   Status start() {

@@ -65,7 +65,6 @@ class Copier {
 
   Copier(const Driver& driver, int device, const ExitFlag& exiting, CopyDirection of_all)
       : direction(of_all), driver_(driver), device_(device), exiting_(exiting) {}
-  Copier(const Copier&) = delete;
 
   const CopyDirection direction;
 

@@ -42,7 +42,6 @@ class HostPool {
         keep_bytes_(keep_bytes),
         ask_(std::move(ask)) {}
   ~HostPool();
-  HostPool(const HostPool&) = delete;
 
   /// Holds free memory of this size for blocks, until lend(): pinned memory that no process uses,
   /// then idle memory of other processes, then new memory near `device`. Errors: os, with the

@@ -35,7 +35,6 @@ class DeviceThreads {
     MutexLock lock(mutex_);
     for (auto& [device, thread] : threads_) thread.stop();
   }
-  DeviceThreads(const DeviceThreads&) = delete;
 
   /// Starts the threads of these devices early.
   void prepare(const std::vector<int>& devices);

@@ -61,41 +61,6 @@ Status make_current(const Driver& driver, int device, DriverContext context) {
   return driver.check(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent(device %d)", device);
 }
 
-}  // namespace
-
-uint64_t primary_context_id(int device) { return g_primary_id[device]; }
-
-Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
-  DriverContext const context = AMEM_TRY(primary_context(driver, device));
-  AMEM_TRY(make_current(driver, device, context));
-  int mode = kCaptureModeRelaxed;
-  AMEM_TRY(driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
-                        "cuThreadExchangeStreamCaptureMode(relaxed)"));
-  return job();
-}
-
-Status visit_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
-  const NoCancellation no_cancellation;
-  DriverContext before = nullptr;
-  int mode = kCaptureModeRelaxed;
-  AMEM_TRY(driver.check(driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));
-  AMEM_TRY(driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
-                        "cuThreadExchangeStreamCaptureMode(relaxed)"));
-  Status status = [&]() -> Status {
-    DriverContext const context = AMEM_TRY(primary_context(driver, device));
-    if (context != before) AMEM_TRY(make_current(driver, device, context));
-    return job();
-  }();
-  const Status current = make_current(driver, device, before);
-  const Status captures = driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
-                                       "cuThreadExchangeStreamCaptureMode(back)");
-  AMEM_TRY(std::move(status));
-  AMEM_TRY(current);
-  return captures;
-}
-
-namespace {
-
 /// How a device is waited for. Known after the first wait of the process.
 enum class WaitMethod { unknown, free_pinned, synchronize };
 constinit std::atomic<WaitMethod> g_method{WaitMethod::unknown};
@@ -207,6 +172,37 @@ Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int devic
 }
 
 }  // namespace
+
+uint64_t primary_context_id(int device) { return g_primary_id[device]; }
+
+Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
+  DriverContext const context = AMEM_TRY(primary_context(driver, device));
+  AMEM_TRY(make_current(driver, device, context));
+  int mode = kCaptureModeRelaxed;
+  AMEM_TRY(driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
+                        "cuThreadExchangeStreamCaptureMode(relaxed)"));
+  return job();
+}
+
+Status visit_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
+  const NoCancellation no_cancellation;
+  DriverContext before = nullptr;
+  int mode = kCaptureModeRelaxed;
+  AMEM_TRY(driver.check(driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));
+  AMEM_TRY(driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
+                        "cuThreadExchangeStreamCaptureMode(relaxed)"));
+  Status status = [&]() -> Status {
+    DriverContext const context = AMEM_TRY(primary_context(driver, device));
+    if (context != before) AMEM_TRY(make_current(driver, device, context));
+    return job();
+  }();
+  const Status current = make_current(driver, device, before);
+  const Status captures = driver.check(driver.cuThreadExchangeStreamCaptureMode(&mode),
+                                       "cuThreadExchangeStreamCaptureMode(back)");
+  AMEM_TRY(std::move(status));
+  AMEM_TRY(current);
+  return captures;
+}
 
 Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device) {
   AMEM_TRY(exiting.check());

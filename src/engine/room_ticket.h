@@ -54,7 +54,6 @@ class RoomTicket {
 
   RoomTicket() = default;
   ~RoomTicket();
-  RoomTicket(const RoomTicket&) = delete;
 
   /// Joins the queue for memory of these GPUs, by UUID. `job` is equal in all processes of a job.
   /// Errors: misuse, if another resume of this process is in the queue; os.

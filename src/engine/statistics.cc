@@ -64,99 +64,11 @@ amemTotals_t totals_of(const Allocation& allocation, const Backing& backing) {
   return totals;
 }
 
-}  // namespace
-
-std::string text_json(std::string text) {
-  constexpr size_t kMaxBytes = 500;
-  text.resize(std::min(text.size(), kMaxBytes));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' ' || c > '~'; },
-      ' ');
-  return text;
-}
-
-Statistics take_statistics(Registry& registry) {
-  Statistics statistics;
-  MutexLock lock(registry.mutex);
-  std::set<BackingId> persistent;
-  for (const auto& [id, backing] : registry.backings()) {
-    if (!backing.is_import && is_persistent(backing, registry.allocations())) persistent.insert(id);
-    amemDriverObjects_t& objects = statistics.driver_objects;
-    ++(backing.is_import ? objects.imported : objects.own);
-    if (!backing.is_import) objects.own_bytes += backing.size_bytes;
-  }
-  for (const auto& [id, allocation] : registry.allocations()) {
-    if (allocation.is_unreferenced()) continue;
-    const Backing& backing = registry.backing_of(allocation);
-    amemTotals_t totals = totals_of(allocation, backing);
-    statistics.by_caller[caller_of(allocation)] += allocation.size_bytes;
-    if (allocation.is_import) {
-      add(totals, &statistics.imports);
-      continue;
-    }
-    if (persistent.contains(backing.id)) {
-      totals.fixed_bytes = allocation.size_bytes;
-      const char* because = allocation.persistent_because;
-      if (because == nullptr)
-        because =
-            allocation.registering > 0 ? "being registered" : "in a slab with persistent memory";
-      statistics.persistent[{backing.tag, because}] += allocation.size_bytes;
-    }
-    add(totals, &statistics.own[{backing.tag, allocation.device(), allocation.kind}]);
-  }
-  return statistics;
-}
-
-namespace {
-
 std::map<std::string, size_t> by_reason(const Statistics& statistics) {
   std::map<std::string, size_t> sums;
   for (const auto& [key, bytes] : statistics.persistent) sums[key.second] += bytes;
   return sums;
 }
-
-}  // namespace
-
-std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid) {
-  std::vector<std::string> lines;
-  const auto add = [&, head = line("AMEM groupID:%ld pid:%d ", group, pid)](
-                       const std::string& rest) { lines.push_back(head + rest); };
-  size_t total = 0;
-  for (const auto& [caller, bytes] : statistics.by_caller) {
-    add(line("caller_%d allocBytes:%zu", static_cast<int>(caller), bytes));
-    total += bytes;
-  }
-  add(line("total allocBytes:%zu (%zu MiB)", total, total >> 20));
-  for (const auto& [key, totals] : statistics.own)
-    add(
-        line("device:%d tag:%s kind:%s objects:%zu residentBytes:%zu releasedBytes:%zu "
-             "savedOnHostBytes:%zu savedOnDiskBytes:%zu",
-             key.device, key.tag.c_str(), kind_name(key.kind), totals.objects,
-             totals.resident_bytes, totals.released_bytes, totals.saved_bytes, totals.disk_bytes));
-  const amemTotals_t& imports = statistics.imports;
-  if (imports.objects > 0)
-    add(line("imported objects:%zu mappedBytes:%zu unmappedBytes:%zu", imports.objects,
-             imports.resident_bytes, imports.released_bytes));
-  const amemDriverObjects_t& objects = statistics.driver_objects;
-  if (objects.own + objects.imported > 0)
-    add(line("driver objects:%zu bytes:%zu imported:%zu", objects.own, objects.own_bytes,
-             objects.imported));
-  for (const auto& [reason, bytes] : by_reason(statistics))
-    add(line("neverReleasedBytes:%zu because:%s", bytes, reason.c_str()));
-  return lines;
-}
-
-amemTotals_t sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
-                    std::optional<int> device, std::optional<Kind> kind) {
-  amemTotals_t sum{};
-  for (const auto& [key, totals] : statistics.own)
-    if ((!tag || key.tag == *tag) && (!device || key.device == *device) &&
-        (!kind || key.kind == *kind))
-      add(totals, &sum);
-  return sum;
-}
-
-namespace {
 
 /// The state of all tags; "mixed" if they differ.
 std::string common_state(const std::map<Tag, std::string>& states) {
@@ -226,6 +138,86 @@ std::string details_json(const Statistics& statistics, const ProcessFacts& facts
 }
 
 }  // namespace
+
+std::string text_json(std::string text) {
+  constexpr size_t kMaxBytes = 500;
+  text.resize(std::min(text.size(), kMaxBytes));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' ' || c > '~'; },
+      ' ');
+  return text;
+}
+
+Statistics take_statistics(Registry& registry) {
+  Statistics statistics;
+  MutexLock lock(registry.mutex);
+  std::set<BackingId> persistent;
+  for (const auto& [id, backing] : registry.backings()) {
+    if (!backing.is_import && is_persistent(backing, registry.allocations())) persistent.insert(id);
+    amemDriverObjects_t& objects = statistics.driver_objects;
+    ++(backing.is_import ? objects.imported : objects.own);
+    if (!backing.is_import) objects.own_bytes += backing.size_bytes;
+  }
+  for (const auto& [id, allocation] : registry.allocations()) {
+    if (allocation.is_unreferenced()) continue;
+    const Backing& backing = registry.backing_of(allocation);
+    amemTotals_t totals = totals_of(allocation, backing);
+    statistics.by_caller[caller_of(allocation)] += allocation.size_bytes;
+    if (allocation.is_import) {
+      add(totals, &statistics.imports);
+      continue;
+    }
+    if (persistent.contains(backing.id)) {
+      totals.fixed_bytes = allocation.size_bytes;
+      const char* because = allocation.persistent_because;
+      if (because == nullptr)
+        because =
+            allocation.registering > 0 ? "being registered" : "in a slab with persistent memory";
+      statistics.persistent[{backing.tag, because}] += allocation.size_bytes;
+    }
+    add(totals, &statistics.own[{backing.tag, allocation.device(), allocation.kind}]);
+  }
+  return statistics;
+}
+
+std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid) {
+  std::vector<std::string> lines;
+  const auto add = [&, head = line("AMEM groupID:%ld pid:%d ", group, pid)](
+                       const std::string& rest) { lines.push_back(head + rest); };
+  size_t total = 0;
+  for (const auto& [caller, bytes] : statistics.by_caller) {
+    add(line("caller_%d allocBytes:%zu", static_cast<int>(caller), bytes));
+    total += bytes;
+  }
+  add(line("total allocBytes:%zu (%zu MiB)", total, total >> 20));
+  for (const auto& [key, totals] : statistics.own)
+    add(
+        line("device:%d tag:%s kind:%s objects:%zu residentBytes:%zu releasedBytes:%zu "
+             "savedOnHostBytes:%zu savedOnDiskBytes:%zu",
+             key.device, key.tag.c_str(), kind_name(key.kind), totals.objects,
+             totals.resident_bytes, totals.released_bytes, totals.saved_bytes, totals.disk_bytes));
+  const amemTotals_t& imports = statistics.imports;
+  if (imports.objects > 0)
+    add(line("imported objects:%zu mappedBytes:%zu unmappedBytes:%zu", imports.objects,
+             imports.resident_bytes, imports.released_bytes));
+  const amemDriverObjects_t& objects = statistics.driver_objects;
+  if (objects.own + objects.imported > 0)
+    add(line("driver objects:%zu bytes:%zu imported:%zu", objects.own, objects.own_bytes,
+             objects.imported));
+  for (const auto& [reason, bytes] : by_reason(statistics))
+    add(line("neverReleasedBytes:%zu because:%s", bytes, reason.c_str()));
+  return lines;
+}
+
+amemTotals_t sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
+                    std::optional<int> device, std::optional<Kind> kind) {
+  amemTotals_t sum{};
+  for (const auto& [key, totals] : statistics.own)
+    if ((!tag || key.tag == *tag) && (!device || key.device == *device) &&
+        (!kind || key.kind == *kind))
+      add(totals, &sum);
+  return sum;
+}
 
 std::string statistics_json(const Statistics& statistics, const ProcessFacts& facts) {
   const amemTotals_t own = sum_of(statistics, {}, {}, {});

@@ -35,6 +35,11 @@ std::optional<size_t> find_gap(const Registry& registry, const Backing& slab, si
   return std::nullopt;
 }
 
+/// Nothing can have used the contents of the allocation yet.
+bool is_untouched(const Allocation& allocation) {
+  return !allocation.is_import && !allocation.was_mapped && allocation.nonce == 0;
+}
+
 }  // namespace
 
 std::optional<SlabSlot> find_slot(Registry& registry, const Tag& tag, size_t size_bytes,
@@ -61,15 +66,6 @@ size_t next_slab_bytes(Registry& registry, const Tag& tag, size_t size_bytes,
       std::max(std::clamp(have_bytes / 2, kSmallestSlab, most_bytes), size_bytes);
   return (wanted_bytes + granularity_bytes - 1) / granularity_bytes * granularity_bytes;
 }
-
-namespace {
-
-/// Nothing can have used the contents of the allocation yet.
-bool is_untouched(const Allocation& allocation) {
-  return !allocation.is_import && !allocation.was_mapped && allocation.nonce == 0;
-}
-
-}  // namespace
 
 void Slabs::lower_granularity(size_t* granularity_bytes) {
   if (!enabled_ || *granularity_bytes % kSlotBytes != 0) return;

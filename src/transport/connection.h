@@ -55,7 +55,6 @@ class Connection {
       : pid(pid_at_end), stream(std::move(to_host)), socket_(std::move(socket)) {}
   /// Also shuts down the socket, so that the peer sees the end even if a forked child holds a copy.
   ~Connection() { shut_down(); }
-  Connection(const Connection&) = delete;
 
   int fd() const { return socket_.get(); }
 

@@ -38,7 +38,6 @@ class PeerService {
   static Result<std::unique_ptr<PeerService>> start(InstanceId self, PeerHandler& handler,
                                                     const PeerOptions& options = {});
   ~PeerService();
-  PeerService(const PeerService&) = delete;
   /// Ends the thread. Pending calls are completed with misuse; later calls have no effect.
   void stop();
 

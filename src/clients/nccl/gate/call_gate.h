@@ -95,7 +95,6 @@ class CallGate {
     ~Entry() {
       if (refusal_ == nullptr) gate_.leave(thread_);
     }
-    Entry(const Entry&) = delete;
 
     bool is_inside() const { return refusal_ == nullptr; }
     /// REQUIRES: !is_inside().
