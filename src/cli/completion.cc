@@ -2,71 +2,38 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "cli/completion.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <sstream>
-#include <vector>
 
 namespace amem {
 namespace {
 
-/// zsh reads it through bashcompinit. After `run` and `doctor`, the first word that is no option
-/// and no argument of one begins a command, whose words are files.
-constexpr char kBash[] = R"(_amem() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words="" at
-  if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W "{}--help --version" -- "$current"))
-    return
+/// In place of words: any command of the shell.
+constexpr char kCommand[] = "@command";
+
+/// zsh reads it through bashcompinit. Without words, the shell completes files.
+constexpr char kBash[] = R"(_amem() {
+  local current=${COMP_WORDS[COMP_CWORD]}
+  local words=$("${COMP_WORDS[0]}" completion for "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null)
+  if [[ $words == @command ]]; then
+    COMPREPLY=($(compgen -c -- "$current"))
+  else
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
   fi
-  case ${{COMP_WORDS[1]}} in
-{}  esac
-  if [[ ${{COMP_WORDS[1]}} == run || ${{COMP_WORDS[1]}} == doctor ]]; then
-    for ((at = 2; at < COMP_CWORD; ++at)); do
-      case ${{COMP_WORDS[at]}} in
-        --) ((++at)); break ;;
-        {}) ((++at)) ;;
-        -*) ;;
-        *) break ;;
-      esac
-    done
-    if ((at < COMP_CWORD)); then return; fi
-    if ((at == COMP_CWORD)) && [[ $current != -* ]]; then
-      COMPREPLY=($(compgen -c -- "$current"))
-      return
-    fi
-  fi
-  case "${{COMP_WORDS[1]}} $before" in
-{}  esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
+}
 complete -o bashdefault -o default -F _amem amem
 )";
-/// __amem_in COMMAND [command]: its options come next, and of `run` and `doctor` no command has
-/// begun, or only after `--` with a second argument.
-constexpr char kFish[] = R"(function __amem_in
-  set -l words (commandline -opc)
-  test (count $words) -ge 2; and test $words[2] = $argv[1]; or return 1
-  contains -- $argv[1] run doctor; or return 0
-  set -l takes 0
-  set -l is_marked 0
-  for word in $words[3..]
-    if test $is_marked = 1
-      return 1
-    else if test $takes = 1
-      set takes 0
-    else if test $word = --
-      set is_marked 1
-    else if contains -- $word {}
-      set takes 1
-    else if not string match -q -- '-*' $word
-      return 1
-    end
-  end
-  test $is_marked = 0; or test "$argv[2]" = command
+constexpr char kFish[] = R"(function __amem_has_words
+  set -l words (commandline -opc) (commandline -ct)
+  type -q $words[1]; or return 1
+  set -g __amem_words (string split -n -- ' ' ($words[1] completion for $words[2..] 2>/dev/null))
+  test -n "$__amem_words"
 end
-complete -c amem -n __fish_use_subcommand -f -l help
-complete -c amem -n __fish_use_subcommand -f -s V -l version
+function __amem_complete
+  test "$__amem_words" = @command; and __fish_complete_command; or printf '%s\n' $__amem_words
+end
+complete -c amem -n __amem_has_words -f -a '(__amem_complete)'
 )";
 
 struct Word {
@@ -110,36 +77,43 @@ std::vector<Word> words_of(const CLI::App& command, const std::string& commands)
 
 }  // namespace
 
-std::string completion_script(const CLI::App& app, const std::string& shell) {
-  std::string commands, words, arguments, fish;
-  std::vector<std::string> of_run;  // the options that take an argument
+std::string completion_script(const std::string& shell) {
+  if (shell == "fish") return kFish;
+  if (shell == "bash") return kBash;
+  return std::string(
+             "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
+             "autoload -U +X bashcompinit && bashcompinit\n") +
+         kBash;
+}
+
+std::string completions(const CLI::App& app, const std::vector<std::string>& words) {
+  std::string commands, all;
   for (const CLI::App* command : app.get_subcommands({})) commands += command->get_name() + " ";
-  for (const CLI::App* command : app.get_subcommands({})) {
-    const std::string& name = command->get_name();
-    words += fmt::format("    {}) words=\"", name);
-    fish += fmt::format("complete -c amem -n __fish_use_subcommand -f -a {}\n", name);
-    for (const auto& [word, takes_argument, values] : words_of(*command, commands)) {
-      words += word + " ";
-      if (takes_argument) {
-        arguments += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", name, word, values);
-        if (name == "run") of_run.push_back(word);
-      }
-      const bool is_option = word.starts_with("--");
-      fish += fmt::format("complete -c amem -n '__amem_in {}' {}{} {}-a '{}'\n", name,
-                          is_option ? "-l " : "-f", is_option ? word.substr(2) : "",
-                          takes_argument ? "-r -f " : "", is_option ? values : word);
-    }
-    words += "\" ;;\n";
-    if (name == "run" || name == "doctor")
-      fish += fmt::format(
-          "complete -c amem -n '__amem_in {} command' -f -a '(__fish_complete_command)'\n", name);
+  if (words.size() < 2) return commands + "--help --version";
+  const std::string& name = words.front();
+  const auto found =
+      app.get_subcommands([&](const CLI::App* each) { return each->get_name() == name; });
+  if (found.empty()) return "";
+  if (name == "run" || name == "doctor") {
+    size_t at = begin_of_command(*found.front(), words);
+    if (at + 1 < words.size() && words[at] == "--") ++at;
+    if (at + 1 < words.size()) return "";
+    if (at + 1 == words.size() && words[at] != "--") return kCommand;
   }
-  if (shell == "fish") return fmt::format(kFish, fmt::join(of_run, " ")) + fish;
-  const std::string script = fmt::format(kBash, commands, words, fmt::join(of_run, "|"), arguments);
-  if (shell != "zsh") return script;
-  return "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
-         "autoload -U +X bashcompinit && bashcompinit\n" +
-         script;
+  for (const auto& [word, takes_argument, values] : words_of(*found.front(), commands)) {
+    if (takes_argument && word == words[words.size() - 2]) return values;
+    all += word + " ";
+  }
+  return all;
+}
+
+size_t begin_of_command(const CLI::App& run, const std::vector<std::string>& arguments) {
+  size_t at = 1;
+  while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
+    const CLI::Option* const option = run.get_option_no_throw(arguments[at]);
+    at += option != nullptr && option->get_expected_min() > 0 ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
 }
 
 }  // namespace amem

@@ -78,15 +78,9 @@ void add_command(CLI::App& app) {
 }
 
 /// Removes the command from `run [options] [--] command`, or from `doctor` in the place of `run`.
-/// Everything after its name belongs to the command.
 std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front() != run.get_name()) return {};
-  size_t at = 1;
-  while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
-    const CLI::Option* const option = run.get_option_no_throw(arguments[at]);
-    at += option != nullptr && option->get_expected_min() > 0 ? 2 : 1;
-  }
-  at = std::min(at, arguments.size());
+  const size_t at = begin_of_command(run, arguments);
   const bool is_marked = at < arguments.size() && arguments[at] == "--";
   std::vector<std::string> command(arguments.begin() + static_cast<long>(at) + is_marked,
                                    arguments.end());
@@ -308,6 +302,10 @@ int run_main(int argc, char** argv) {
   const auto [run, env, doctor, pause, resume, why] = add_subcommands(app, request);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() > 2 && arguments[0] == "completion" && arguments[1] == "for") {
+    fmt::print("{}\n", completions(app, {arguments.begin() + 2, arguments.end()}));
+    return 0;
+  }
   if (arguments.size() == 2 && arguments.front() == "help") arguments = {arguments[1], "--help"};
   std::vector<std::string> command = take_command(*run, arguments);
   if (command.empty()) command = take_command(*doctor, arguments);
@@ -327,7 +325,7 @@ int run_main(int argc, char** argv) {
     if (command.empty() && *run)
       throw Failure(kWrongUse, "no command to run: write amem run [options] command [arguments]");
     if (!request.shell.empty()) {
-      fmt::print("{}", completion_script(app, request.shell));
+      fmt::print("{}", completion_script(request.shell));
       return 0;
     }
     if (*doctor) return diagnose(command, request.as_json);
