@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "api/attribution.h"
-
 #include <unistd.h>
 
 #include <map>
@@ -158,11 +156,11 @@ std::string json_of(const Owners& owners) {
 
 }  // namespace
 
-std::string attribution_json(Process& process) {
-  if (!process.exiting.check().ok()) return "{}";
+std::string Process::attribution_text() {
+  if (!exiting.check().ok()) return "{}";
   std::map<int, Owners> all;
-  const std::map<int, DeviceMemory> devices = read_devices(process);
-  add_tags(process.registry, all);
+  const std::map<int, DeviceMemory> devices = read_devices(*this);
+  add_tags(registry, all);
   for (const auto& [device, memory] : devices) add_driver(memory, all[device]);
   add_libraries(all);
   for (const auto& [device, bytes] : untagged_memory().contexts())
@@ -171,7 +169,7 @@ std::string attribution_json(Process& process) {
   for (const auto& [device, owners] : all) {
     const auto memory = devices.find(device);
     const bool is_known = memory != devices.end() && memory->second.total_bytes > 0;
-    gpus += (gpus.empty() ? "{\"gpu\": \"" : ", {\"gpu\": \"") + gpu_uuid(process.driver, device) +
+    gpus += (gpus.empty() ? "{\"gpu\": \"" : ", {\"gpu\": \"") + gpu_uuid(driver, device) +
             "\", \"device\": " + std::to_string(device);
     if (is_known)
       gpus += ", \"total_bytes\": " + std::to_string(memory->second.total_bytes) +

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cinttypes>
 
-#include "api/attribution.h"
 #include "api/calls.h"
 #include "base/thread_value.h"
 #include "driver/device_work.h"
 #include "engine/statistics.h"
-#include "engine/tag_switch.h"
 
 namespace amem {
 namespace {
@@ -245,7 +243,7 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
     const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
     const Selection in = AMEM_TRY(selection_of(resumed, timeout_ms, wait_ms));
     Process& process = *AMEM_TRY(active_process());
-    const Status status = switch_tags(process.session, out, in);
+    const Status status = process.session.switch_tags(out, in);
     if (status.ok()) process.remote.note_pause(out.tags);
     process.remote.note_resume();
     return status;
@@ -264,7 +262,7 @@ AMEM_API const char* amemGetAttribution(void) {
   const NoCancellation no_cancellation;
   std::string& copy = thread_value<Copies>().attribution;
   Process* const process = process_that_works();
-  copy = process == nullptr ? "{}" : attribution_json(*process);
+  copy = process == nullptr ? "{}" : process->attribution_text();
   return copy.c_str();
 }
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "api/attribution.h"
 #include "api/calls.h"
 #include "base/architecture.h"
 #include "base/environment.h"
@@ -61,7 +60,7 @@ Process::Process(const Driver& found)
       sharing(
           engine,
           [this](bool attribution) {
-            return attribution ? attribution_json(*this) : status_text(false);
+            return attribution ? attribution_text() : status_text(false);
           },
           [this](size_t bytes, int node) { return session.host_pool().offer(bytes, node); },
           [this](const Control& request, pid_t from) { return remote.answer(request, from); }),

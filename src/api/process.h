@@ -39,6 +39,10 @@ class Process {
 
   /// statistics_json(): what `amem status` shows of this process, or amemGetStatus().
   std::string status_text(bool with_details);
+  /// Whose the memory is that this process has on each GPU on which it has a primary context, as
+  /// JSON for `amem why` and amemGetAttribution(). Waits a moment at most for a device that is
+  /// busy; what only its context knows is then missing. Any thread.
+  std::string attribution_text();
 
   /// In a forked child amem is inactive.
   bool is_active() const { return amem::built<VirtualMemory>() != nullptr; }

@@ -28,11 +28,9 @@ constexpr uint32_t kHoldMs = 3000;
 /// Of the first try to pause the memory of NCCL, as calls of the job wait meanwhile.
 constexpr uint32_t kFirstTryMs = 1000;
 
-struct Process {
-  InstanceId instance;
-  long pid = 0;
-  std::string silence{};  ///< why there is no reply to the last request, or ""
-  ControlReply reply{};   ///< the last one
+/// With the answer to the last request, and the last reply.
+struct Process : Answer {
+  ControlReply reply{};
 };
 using Job = std::vector<Process>;
 
@@ -51,11 +49,9 @@ void ask_all(Job& job, Control control) {
   for (const Process& process : job) requests[process.instance] = control;
   Job answered;
   for (const Answer& answer : ask(requests, kAnswerMs)) {
-    answered.push_back(*std::ranges::find(job, answer.instance, &Process::instance));
-    answered.back().pid = answer.pid;
-    answered.back().silence = answer.silence;
-    if (const auto* reply = std::get_if<ControlReply>(&answer.message))
-      answered.back().reply = *reply;
+    const ControlReply before = std::ranges::find(job, answer.instance, &Process::instance)->reply;
+    const auto* const reply = std::get_if<ControlReply>(&answer.message);
+    answered.push_back({answer, reply != nullptr ? *reply : before});
   }
   job = std::move(answered);
 }
@@ -214,7 +210,7 @@ std::string job_at_start(long pid) {
 /// The selected processes, by job.
 std::map<std::string, Job> jobs_of(const RemoteOptions& options) {
   Job all;
-  for (const InstanceId& instance : known_instances()) all.push_back({instance});
+  for (const InstanceId& instance : known_instances()) all.push_back({{instance}});
   ask_all(all, {});
   std::map<std::string, Job> jobs;
   std::string chosen = "group " + options.group;
