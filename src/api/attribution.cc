@@ -159,22 +159,22 @@ std::string json_of(const Owners& owners) {
 std::string Process::attribution_text() {
   if (!exiting.check().ok()) return "{}";
   std::map<int, Owners> all;
-  const std::map<int, DeviceMemory> devices = read_devices(*this);
+  const std::map<int, DeviceMemory> reports = read_devices(*this);
   add_tags(registry, all);
-  for (const auto& [device, memory] : devices) add_driver(memory, all[device]);
+  for (const auto& [device, report] : reports) add_driver(report, all[device]);
   add_libraries(all);
   for (const auto& [device, bytes] : untagged_memory().contexts())
     all[device]["CUDA context"].bytes = bytes;
   std::string gpus;
   for (const auto& [device, owners] : all) {
-    const auto memory = devices.find(device);
-    const bool is_known = memory != devices.end() && memory->second.total_bytes > 0;
+    const auto report = reports.find(device);
+    const bool is_known = report != reports.end() && report->second.total_bytes > 0;
     gpus += (gpus.empty() ? "{\"gpu\": \"" : ", {\"gpu\": \"") + gpu_uuid(driver, device) +
             "\", \"device\": " + std::to_string(device);
     if (is_known)
-      gpus += ", \"total_bytes\": " + std::to_string(memory->second.total_bytes) +
+      gpus += ", \"total_bytes\": " + std::to_string(report->second.total_bytes) +
               ", \"used_bytes\": " +
-              std::to_string(memory->second.total_bytes - memory->second.free_bytes);
+              std::to_string(report->second.total_bytes - report->second.free_bytes);
     else
       gpus += ", \"busy\": true";
     gpus += ", \"owners\": [" + json_of(owners) + "]}";
