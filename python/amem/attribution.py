@@ -5,7 +5,7 @@
 import json
 from typing import Any, Dict, List, Optional, TypedDict
 
-from . import torch_order, torch_pools
+from . import torch_pools
 from .library import require_library
 from .torch_checks import torch_with_cuda
 
@@ -46,9 +46,10 @@ def _of_pytorch(segments: List[Any], library_bytes: Optional[int]) -> List[Memor
     for segment in segments:
         pool = tuple(segment.get("segment_pool_id", (0, 0)))
         unused = sum(block["size"] for block in segment["blocks"] if block["state"] == "inactive")
-        if pool in torch_pools.with_tag:
+        of_amem = torch_pools.owners.get(pool)
+        if of_amem is not None and of_amem.tag is not None:
             continue
-        if pool == (0, 0) or pool in torch_order.of_amem:
+        if pool == (0, 0) or of_amem is not None:
             free, used = free + unused, used + segment["total_size"] - unused
         else:
             of_pools += segment["total_size"]

@@ -107,11 +107,6 @@ def why_off() -> str:
     return ""
 
 
-def is_off() -> bool:
-    """True where why_off() has a reason."""
-    return why_off() != ""
-
-
 def require_library() -> ctypes.CDLL:
     """The same; raises AmemError when amem is not in this process."""
     library = find_library()

@@ -2,21 +2,20 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Regions: in them PyTorch, and every library that is linked with the CUDA runtime, allocates memory with a tag."""
 
-import collections
 import contextlib
 import contextvars
 import ctypes
 import os
 import sys
 import threading
-from typing import Any, ContextManager, DefaultDict, Dict, Iterator, List, Literal, Optional, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional, Tuple
 
 from amem_flags import RESERVED_TAGS
 
 from . import remaking, torch_checks, torch_pools
 from .calls import Int, call, check_tensor, encoded, value_of
 from .errors import AmemError, AmemTypeError, AmemValueError, shown
-from .library import is_off
+from .library import why_off
 from .torch_route import Route
 
 Backup = Literal["host", "disk", "zero"]
@@ -43,37 +42,34 @@ def kind_of(backup: Optional[Backup], retain: bool = False) -> int:
 
 
 # By thread: a token of each region; the innermost one is the last. PyTorch knows threads by the same ids.
-_open: DefaultDict[int, List[object]] = collections.defaultdict(list)
+_open_regions: Dict[int, List[object]] = {}
 
 
-class _NewThread(threading.local):
+class _OfThread(threading.local):
     def __init__(self) -> None:
-        _open[threading.get_ident()] = []  # the id may be that of a thread that has ended
+        self.regions: List[object] = []
+        _open_regions[threading.get_ident()] = self.regions  # the id may be that of a thread that has ended
 
 
-_new_thread = _NewThread()
+_of_thread = _OfThread()
 _of_context: contextvars.ContextVar[Tuple[object, ...]] = contextvars.ContextVar("amem_regions", default=())
-
-
-def _others(of_thread: List[object]) -> List[List[object]]:
-    """Those of the other threads that live."""
-    alive = sys._current_frames()
-    return [each for thread, each in list(_open.items()) if each is not of_thread and thread in alive]
 
 
 @contextlib.contextmanager
 def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator[None]:
     """A region of this amemKind_t; without a tag, memory is not paused. Has no effect inside a capture."""
-    if is_off() or torch_checks.is_capturing():
+    if why_off() or torch_checks.is_capturing():
         yield
         return
     torch_checks.check_backend()
-    _ = _new_thread.__dict__
-    of_thread, token = _open[threading.get_ident()], object()
+    of_thread, token = _of_thread.regions, object()
     if of_thread and of_thread[-1] not in _of_context.get():
         raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
-    if all_threads and (torch_pools.captured or any(each for each in _others(of_thread))):
-        raise AmemError("another thread has an open region or captures a graph, whose memory a region of all threads would get")
+    if all_threads:
+        alive = sys._current_frames()
+        others = [each for thread, each in list(_open_regions.items()) if each is not of_thread and thread in alive]
+        if torch_pools.captures or any(others):
+            raise AmemError("another thread has an open region or captures a graph: a region of all threads would get its memory")
     number, process, route = ctypes.c_uint64(0), os.getpid(), Route(tag, kind, all_threads)
     with contextlib.ExitStack() as stack:
         # Before the calls: the handler of a signal can raise after any of them.
@@ -105,9 +101,7 @@ def _check_tag(tag: str) -> None:
         raise AmemValueError(f"the tag {tag!r} is reserved: choose another one")
 
 
-def region(
-    tag: str, *, backup: Optional[Backup] = _HOST, threads: bool = False, retain: bool = False
-) -> ContextManager[None]:
+def region(tag: str, *, backup: Optional[Backup] = _HOST, threads: bool = False, retain: bool = False) -> ContextManager[None]:
     """Memory that is allocated in the block carries the tag: pause(tag) releases it, resume(tag) restores it.
 
     Addresses stay the same, so CUDA graphs that use the memory stay valid.
@@ -167,12 +161,11 @@ def cuda_graph(graph: Any, *, tag: str = "cuda_graph", backup: Optional[Backup] 
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         raise AmemError("cuda_graph() needs PyTorch with a GPU: import torch first")
-    if not is_off():
-        torch_checks.check_backend()
-    if is_off() or not torch_checks.can_route(torch):
+    if why_off() or not torch_checks.can_route(torch):
         with torch.cuda.graph(graph, **options):
             yield
         return
+    torch_checks.check_backend()
     with torch_pools.graph_pool(torch, tag, kind, options.pop("pool", None)) as pool:
         capture = torch.cuda.graph(graph, pool=pool, **options)
         # PyTorch keeps the workspace of cuBLAS of a stream: that of the capture must not be the graph's.

@@ -19,7 +19,7 @@ def _joined(tags: Tuple[str, ...]) -> ctypes.c_char_p:
     return ctypes.c_char_p(b",".join(encoded(tag) for tag in tags) or None)
 
 
-def _milliseconds(name: str, seconds: Optional[float], least: float) -> int:
+def _milliseconds(seconds: Optional[float], name: str = "timeout", least: float = 0.001) -> int:
     """0 for None, which means a setting."""
     if seconds is None:
         return 0
@@ -29,10 +29,6 @@ def _milliseconds(name: str, seconds: Optional[float], least: float) -> int:
     if not (0 < seconds <= 86400 or seconds == least == 0):
         raise AmemValueError(text)
     return math.ceil(seconds * 1000)
-
-
-def _timeout(seconds: Optional[float]) -> int:
-    return _milliseconds("timeout", seconds, 0.001)
 
 
 class Report(NamedTuple):
@@ -129,9 +125,8 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     if group is not None:
         return _pause_together(tags, group, timeout)
     selection, before = _joined(tags), status()
-    known = set(tags) or set(before.get("tags", {}))
-    with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
-        call("amemPauseWithTimeout", selection, _timeout(timeout))
+    with torch_cache.unused_ranges(tags):
+        call("amemPauseWithTimeout", selection, _milliseconds(timeout))
     remaking.note_paused()
     return _report(tags, before, "pause")
 
@@ -160,7 +155,7 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
     OutOfMemory, with who holds the memory, and holds nothing. Other threads can pause and resume other tags meanwhile.
     Python's handlers of signals, such as that of Ctrl-C, run after the wait.
     """
-    selection, before, timeout_ms, wait_ms = _joined(tags), status(), _timeout(timeout), _milliseconds("wait", wait, 0)
+    selection, before, timeout_ms, wait_ms = _joined(tags), status(), _milliseconds(timeout), _milliseconds(wait, "wait", 0)
     _empty_cache_for(before, tags)
     remaking.note_paused()
     for is_last in (False, True):
@@ -196,10 +191,10 @@ def switch(
     if not out or not into or not set(out).isdisjoint(into):
         raise AmemValueError(f"a switch needs tags to pause and other tags to resume, not {out} and {into}")
     before = status()
-    wait_ms, timeout_ms = _milliseconds("wait", wait, 0), _timeout(timeout)
+    wait_ms, timeout_ms = _milliseconds(wait, "wait", 0), _milliseconds(timeout)
     _empty_cache_for(before, into, leaving=out)
     remaking.note_paused()
-    with torch_cache.unused_ranges({tag for tag in out if state(tag) == "active"}):
+    with torch_cache.unused_ranges(out):
         try:
             call("amemSwitch", selections[0], selections[1], wait_ms, timeout_ms)
         except OutOfMemory as error:

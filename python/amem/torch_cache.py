@@ -5,7 +5,7 @@
 import contextlib
 import ctypes
 import threading
-from typing import Dict, Iterator, Set
+from typing import Collection, Dict, Iterator
 
 from . import torch_pools
 from .calls import call
@@ -16,23 +16,27 @@ _mutex = threading.Lock()
 
 
 @contextlib.contextmanager
-def unused_ranges(tags: Set[str]) -> Iterator[None]:
-    """For a pause: contents of free blocks are not kept. Nothing can allocate such a block meanwhile, because no thread is
-    routed to its pool. Blocks of a graph may carry data between replays."""
+def unused_ranges(tags: Collection[str]) -> Iterator[None]:
+    """For a pause of these tags, or of all: contents of free blocks are not kept. Nothing can allocate such a block meanwhile,
+    because no thread is routed to its pool. Blocks of a graph may carry data between replays."""
     torch = torch_with_cuda()
     # Of two pauses at a time, one would end the check of the other's ranges.
     if torch is None or not torch_pools.allocators or not _mutex.acquire(blocking=False):
         yield
         return
+
+    def has_contents(pool: torch_pools.Pool) -> bool:
+        tag, kind, _ = pool.owner
+        return tag is not None and (not tags or tag in tags) and kind not in _DISCARDED and torch_pools.is_active(pool.owner)
+
     with contextlib.ExitStack() as stack:
         stack.callback(_mutex.release)
         stack.callback(call, "amemSetUnusedRanges", 0, 0)
         call("amemSetUnusedRanges", 0, 0)
-        segments = torch_pools.unused_segments(torch, lambda owner: owner.tag in tags and owner.kind not in _DISCARDED)
-        blocks = [block for segment in segments for block in segment["blocks"]]
+        torch_pools.end(torch, has_contents)
+        blocks = [block for segment in torch_pools.ended_segments(torch, has_contents) for block in segment["blocks"]]
         ranges = [number for block in blocks if block["state"] == "inactive" for number in (block["address"], block["size"])]
-        if ranges:
-            call("amemSetUnusedRanges", ctypes.byref((ctypes.c_uint64 * len(ranges))(*ranges)), len(ranges) // 2)  # amemRange_t
+        call("amemSetUnusedRanges", ctypes.byref((ctypes.c_uint64 * len(ranges))(*ranges)), len(ranges) // 2)  # amemRange_t
         yield
 
 

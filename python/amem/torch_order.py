@@ -10,14 +10,15 @@ torch.cuda.CUDAGraph.capture_begin(), which routes too.
 import contextlib
 import functools
 import threading
-from typing import Any, Callable, List, Optional, Set, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
-PoolId = Tuple[int, int]
+from .torch_checks import torch_module
+from .torch_pools import PoolId, owners
+
 _Begin = Callable[[int, PoolId], None]
 _mutex = threading.RLock()  # a region may end in a finalizer
 # The last one first: the thread, or None for all threads; how it began; device and pool.
 _routings: List[Tuple[Optional[int], _Begin, int, PoolId]] = []
-of_amem: Set[PoolId] = set()
 
 
 @functools.lru_cache(maxsize=None)
@@ -29,7 +30,7 @@ def keep(torch: Any) -> None:
 
     def move_behind(device: int, pool: Optional[PoolId] = None) -> None:
         outer = [each for each in _routings if each[0] in (None, threading.get_ident()) and each[2] == device]
-        if of_amem.isdisjoint([pool, *(each[3] for each in outer)]):
+        if owners.keys().isdisjoint([pool, *(each[3] for each in outer)]):
             return  # as without amem
         for _, begin, _, each in outer:
             with contextlib.suppress(RuntimeError):  # it has ended by a function that was imported before
@@ -61,3 +62,7 @@ def keep(torch: Any) -> None:
         module._cuda_beginAllocateToPool = first(torch._C._cuda_beginAllocateToPool, for_all=True)
         module._cuda_endAllocateToPool = end_known
     torch.cuda.CUDAGraph.capture_begin = capture_first
+
+
+if torch_module() is not None:
+    keep(torch_module())  # before the program uses pools of its own

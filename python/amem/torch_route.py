@@ -65,7 +65,3 @@ class Route:
         """May be called from any thread, and without start()."""
         self._has_ended = True
         self._stack.close()  # each step whether or not another one fails
-
-
-if torch_module() is not None:
-    torch_order.keep(torch_module())  # before the program uses pools of its own

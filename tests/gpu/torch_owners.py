@@ -178,7 +178,7 @@ for _ in range(200):
     best = min(best, time.perf_counter() - start)
 with amem.region("blocks"): ts = [of(30000) for _ in range(2000)]
 del ts[::2]; start = time.perf_counter(); amem.pause("blocks"); spent = time.perf_counter() - start; amem.resume("blocks")
-pool = [p for p in amem.torch_pools._unused if p.owner.tag == "blocks" and p.has_ended][0]
+pool = [p for p in amem.torch_pools._ended if p.owner.tag == "blocks"][0]
 start = time.perf_counter(); segments = amem.torch_pools.segments(torch, pool.id); snapshot = time.perf_counter() - start
 def allocate(n=20, size=64 * MIB):
     out = []; torch.cuda.synchronize(); start = time.perf_counter()

@@ -69,6 +69,18 @@ print(f"{reserved // MIB} MiB reserved after 1 and 41 cycles, {(left - free()) /
 """)
 
 
+def test_regions_of_a_loop_take_what_they_take_in_pytorch(simulated: SimulatedTorch) -> None:
+    """Each frees what the one before has allocated."""
+    simulated.run("""
+first = of(MIB)
+for _ in range(10):
+    with amem.region("weights"):
+        weights = of(100 * MIB)
+reserved = torch.cuda.memory_reserved() // MIB
+expect(reserved <= 2 + 3 * 100, f"{reserved} MiB are reserved for 100 in use")
+""")
+
+
 def test_device_that_is_first_used_in_a_region_has_ordinary_memory(simulated: SimulatedTorch) -> None:
     simulated.run("""
 first = of(MIB)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 from amem_flags import flag
 
 from .. import regions
-from ..library import is_off
+from ..library import why_off
 
 DEFAULT_TAG = "default"
 
@@ -22,7 +22,7 @@ def is_on(name: str) -> bool:
 
 def backup_of(cpu_backup: bool, disk_backup: bool) -> Optional[regions.Backup]:
     """The backup of a region. The original keeps contents on disk in files below /tmp by default."""
-    if disk_backup and not (cpu_backup or _has_backup_directory or os.environ.get("AMEM_BACKUP_DIR") or is_off()):
+    if disk_backup and not (cpu_backup or _has_backup_directory or os.environ.get("AMEM_BACKUP_DIR") or why_off()):
         set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
     return "host" if cpu_backup else "disk" if disk_backup else None
 
