@@ -5,7 +5,7 @@
 import ctypes
 import json
 import operator
-from typing import Any, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from amem_flags import TAG
 
@@ -21,6 +21,11 @@ class Int(NamedTuple):
 
     value: object
     kind: Any = ctypes.c_int
+
+
+def fields(kind: Any, *names: str) -> List[Tuple[str, Any]]:
+    """Members of a ctypes.Structure, as `int a, b;` declares them in C."""
+    return [(name, kind) for name in names]
 
 
 def last_error() -> str:

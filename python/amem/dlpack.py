@@ -5,6 +5,8 @@
 import ctypes
 from typing import Any, Dict, Tuple
 
+from .calls import fields
+
 _CUDA = 2  # kDLCUDA
 _UNSIGNED = 1  # kDLUInt
 _NAME = b"dltensor"
@@ -15,14 +17,10 @@ class _Tensor(ctypes.Structure):
 
     _fields_ = [
         ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
+        *fields(ctypes.c_int32, "device_type", "device_id", "ndim"),
+        *fields(ctypes.c_uint8, "code", "bits"),
         ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        *fields(ctypes.POINTER(ctypes.c_int64), "shape", "strides"),
         ("byte_offset", ctypes.c_uint64),
     ]
 

@@ -6,6 +6,7 @@ import ctypes
 import functools
 
 from . import calls
+from .calls import fields
 from .errors import AmemError
 from .installation import loaded_library
 from .library import require_library
@@ -16,28 +17,17 @@ AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, cty
 class Group(ctypes.Structure):
     """amemGroup_t."""
 
-    _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("all_gather", AllGather),
-        ("context", ctypes.c_void_p),
-    ]
+    _fields_ = [*fields(ctypes.c_int, "rank", "world_size"), ("all_gather", AllGather), ("context", ctypes.c_void_p)]
 
 
 class SymmetricInfo(ctypes.Structure):
     """amemSymmetricInfo_t."""
 
     _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("device", ctypes.c_int),
-        ("buffer_bytes", ctypes.c_size_t),
-        ("signal_pad_bytes", ctypes.c_size_t),
-        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-        ("signal_pads", ctypes.POINTER(ctypes.c_void_p)),
-        ("device_buffers", ctypes.c_void_p),
-        ("device_signal_pads", ctypes.c_void_p),
-        ("multicast", ctypes.c_void_p),
+        *fields(ctypes.c_int, "rank", "world_size", "device"),
+        *fields(ctypes.c_size_t, "buffer_bytes", "signal_pad_bytes"),
+        *fields(ctypes.POINTER(ctypes.c_void_p), "buffers", "signal_pads"),
+        *fields(ctypes.c_void_p, "device_buffers", "device_signal_pads", "multicast"),
     ]
 
 
