@@ -11,14 +11,13 @@ weights. Its next NCCL call, in the forward pass or in a checkpoint, resumes it 
 0.10.4 to 0.11.2; another OpenRLHF is left alone, with a warning.
 """
 
-import functools
 import importlib.machinery
 import logging
 import sys
 from types import ModuleType
 from typing import Any, Optional, Sequence
 
-from .trainers import has_all, release
+from .trainers import call_after, has_all, release
 
 _LOG = logging.getLogger("amem.openrlhf")
 _MODULE = "openrlhf.trainer.ray.ppo_actor"
@@ -30,7 +29,7 @@ def _shares_gpus(trainer: Any) -> bool:
     return bool(options.colocate_all and not options.async_enable and trainer.vllm_engines is not None)
 
 
-def _release_when_loaded(trainer: Any) -> None:
+def _release_when_loaded(trainer: Any, *_: Any) -> None:
     """Once, when the trainer is loaded. A collective call of the trainers."""
     import torch.distributed
 
@@ -40,7 +39,11 @@ def _release_when_loaded(trainer: Any) -> None:
             trainer.amem_group = torch.distributed.new_group(backend="gloo")
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
-    if trainer.amem_group is not None:
+    _release(trainer)
+
+
+def _release(trainer: Any, *_: Any) -> None:
+    if getattr(trainer, "amem_group", None) is not None:
         release(_LOG, "nccl", group=trainer.amem_group)
 
 
@@ -48,21 +51,8 @@ def _change_trainer(module: Any) -> None:
     trainer: Any = getattr(module, "ActorPPOTrainer", None)
     if not has_all(_LOG, "OpenRLHF", module, "ActorPPOTrainer") or not has_all(_LOG, "OpenRLHF", trainer, "broadcast_to_vllm"):
         return
-    init, broadcast_to_vllm = trainer.__init__, trainer.broadcast_to_vllm
-
-    @functools.wraps(init)
-    def init_and_release(self: Any, *arguments: Any, **named: Any) -> None:
-        init(self, *arguments, **named)
-        _release_when_loaded(self)
-
-    @functools.wraps(broadcast_to_vllm)
-    def broadcast_and_release(self: Any, *arguments: Any, **named: Any) -> Any:
-        result = broadcast_to_vllm(self, *arguments, **named)
-        if getattr(self, "amem_group", None) is not None:
-            release(_LOG, "nccl", group=self.amem_group)
-        return result
-
-    trainer.__init__, trainer.broadcast_to_vllm = init_and_release, broadcast_and_release
+    call_after(trainer, "__init__", _release_when_loaded)
+    call_after(trainer, "broadcast_to_vllm", _release)
 
 
 class _Finder:
@@ -77,14 +67,7 @@ class _Finder:
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
             return None
-        loader: Any = spec.loader
-        execute = loader.exec_module
-
-        def execute_and_change(module: ModuleType) -> None:
-            execute(module)
-            _change_trainer(module)
-
-        loader.exec_module = execute_and_change
+        call_after(spec.loader, "exec_module", _change_trainer)
         return spec
 
 

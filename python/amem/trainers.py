@@ -3,8 +3,9 @@
 """What amem.verl, amem.openrlhf and amem.slime do in the trainers, and amem.vllm_backend in rollouts."""
 
 import contextlib
+import functools
 import logging
-from typing import Any
+from typing import Any, Callable
 
 from .errors import AmemError
 from .session import pause, resume_on_call, state
@@ -18,6 +19,19 @@ def has_all(log: logging.Logger, framework: str, owner: Any, *names: str) -> boo
         where = getattr(owner, "__name__", "module")
         log.warning("The memory of NCCL stays on the GPU: the %s of this %s has no %s.", where, framework, ", ".join(missing))
     return not missing
+
+
+def call_after(owner: Any, name: str, function: Callable[..., object]) -> None:
+    """From now on, calls of this function of the framework are followed by function(), with their positional arguments."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def with_call(*arguments: Any, **named: Any) -> Any:
+        result = original(*arguments, **named)
+        function(*arguments)
+        return result
+
+    setattr(owner, name, with_call)
 
 
 def release(log: logging.Logger, *tags: str, group: Any = None) -> None:

@@ -18,7 +18,7 @@ import logging
 import sys
 from typing import Any, Callable
 
-from .trainers import has_all, release
+from .trainers import call_after, has_all, release
 
 _LOG = logging.getLogger("amem.verl")
 
@@ -58,19 +58,13 @@ def _release_before_kv_cache(update_weights: Callable[..., Any]) -> Callable[...
 
 def _release_when_loaded(workers: Any) -> None:
     """init_model() gets the class of its rollout, if it has one, and ends with aggressive_empty_cache()."""
-    get_rollout_class, empty_cache = workers.get_rollout_class, workers.aggressive_empty_cache
+    empty_cache = workers.aggressive_empty_cache
 
-    def empty_cache_and_release(*arguments: Any, **named: Any) -> None:
+    def release_once(*_: Any) -> None:
         workers.aggressive_empty_cache = empty_cache
-        empty_cache(*arguments, **named)
         _release()
 
-    @functools.wraps(get_rollout_class)
-    def begin_rollout(*arguments: Any, **named: Any) -> Any:
-        workers.aggressive_empty_cache = empty_cache_and_release
-        return get_rollout_class(*arguments, **named)
-
-    workers.get_rollout_class = begin_rollout
+    call_after(workers, "get_rollout_class", lambda *_: call_after(workers, "aggressive_empty_cache", release_once))
 
 
 def _install() -> None:
