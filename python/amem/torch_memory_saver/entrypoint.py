@@ -4,9 +4,9 @@
 
 import contextlib
 import ctypes
+import functools
 import logging
 import os
-import sys
 from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import amem_flags
@@ -22,7 +22,6 @@ from ..statistics import status
 from .binary_wrapper import BinaryWrapper
 from .config import DEFAULT_TAG, Settings, backup_of, is_on, set_backup_directory
 from .hooks.base import HOOK_MODES
-from .preload import is_xpu
 
 _LOG = logging.getLogger("amem.torch_memory_saver")
 _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
@@ -36,11 +35,14 @@ def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
 def _check_backend(cpu: bool, backend: Optional[str]) -> None:
     if backend is not None and not cpu:
         raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
-    version = getattr(sys.modules.get("torch"), "version", None)
-    if backend is not None and (is_xpu() or getattr(version, "hip", None)):
-        raise ValueError("cpu_backup_backend is not supported on XPU and ROCm: amem needs a GPU of NVIDIA")
     if backend not in (None, "pinned", "mmap"):
         raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
+
+
+@functools.lru_cache(maxsize=None)
+def _warn(reason: str) -> None:
+    """Once."""
+    _LOG.warning("Regions have no effect, and pause() and resume() raise AmemError: %s", reason)
 
 
 class _Pools(Dict[Tuple[Any, ...], Any]):
@@ -90,15 +92,6 @@ class TorchMemorySaver:
     def __init__(self) -> None:
         self._impl: Optional[_TorchMemorySaverImpl] = None
         self._returns_host_memory = False
-        self._has_warned = False
-
-    def _has_effect(self) -> bool:
-        """False, with one warning, where regions have no effect."""
-        reason = why_off()
-        if reason and not self._has_warned:
-            _LOG.warning("Regions have no effect, and pause() and resume() raise AmemError: %s", reason)
-            self._has_warned = True
-        return not reason
 
     def _ensure_initialized(self) -> _TorchMemorySaverImpl:
         if self._impl is None:
@@ -113,7 +106,9 @@ class TorchMemorySaver:
         self, tag: Optional[str], cpu: bool = False, disk: bool = False, backend: Optional[str] = None
     ) -> ContextManager[None]:
         """The settings of the thread in a region; without a tag, memory is not paused."""
-        if not self._has_effect():
+        reason = why_off()
+        if reason:
+            _warn(reason)
             return contextlib.nullcontext()
         config = self._functions().config
         settings = config.settings._replace(interesting_region=False)
@@ -210,22 +205,15 @@ class TorchMemorySaver:
     def enabled(self) -> bool:
         return True
 
-    @property
-    def hook_mode(self) -> str:
-        raise AttributeError("hook_mode can only be set")
-
-    @hook_mode.setter
-    def hook_mode(self, hook_mode: str) -> None:
+    def _set_hook_mode(self, hook_mode: str) -> None:
         if hook_mode not in HOOK_MODES:
             raise ValueError(f"hook_mode is {hook_mode!r}, not 'preload' or 'torch'")
 
-    @property
-    def memory_margin_bytes(self) -> int:
-        raise NotImplementedError("Only setter is supported")
-
-    @memory_margin_bytes.setter
-    def memory_margin_bytes(self, value: int) -> None:
+    def _set_memory_margin_bytes(self, value: int) -> None:
         self._functions().set_memory_margin_bytes(value)
+
+    hook_mode = property(fset=_set_hook_mode)
+    memory_margin_bytes = property(fset=_set_memory_margin_bytes)
 
     @property
     def retain_cpu_backup(self) -> bool:

@@ -37,9 +37,8 @@ def change_env(key: str, value: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(key, None)
-        else:
+        os.environ.pop(key, None)
+        if before is not None:
             os.environ[key] = before
 
 
