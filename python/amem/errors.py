@@ -3,7 +3,7 @@
 """The exceptions of this package."""
 
 import reprlib
-from typing import Any, Dict, Optional
+from typing import Any, Mapping, Optional
 
 
 class _Shown(reprlib.Repr):
@@ -37,10 +37,7 @@ class OutOfMemory(AmemError):
     device: Optional[int] = None
     wanted: Optional[int] = None
     free: Optional[int] = None
-
-    def __init__(self, message: str, code: Optional[int] = None) -> None:
-        super().__init__(message, code)
-        self.holders: Dict[int, Optional[int]] = {}
+    holders: Mapping[int, Optional[int]] = {}
 
 
 class Timeout(AmemError, TimeoutError):

@@ -42,9 +42,7 @@ def find_command() -> str:
             return str(place)
     found = shutil.which("amem")
     if found is None:
-        raise AmemError(
-            "the amem command is neither beside this Python nor on PATH: install amem, or put its folder on PATH"
-        )
+        raise AmemError("the amem command is neither beside this Python nor on PATH: install amem, or put its folder on PATH")
     return found
 
 
@@ -55,7 +53,6 @@ def find_libraries() -> List[str]:
     found = [str(prefix / folder / _LIBRARY) for folder in _LIBRARY_FOLDERS if (prefix / folder / _LIBRARY).exists()]
     if not found:
         raise AmemError(
-            f"{command} is there, but {_LIBRARY} is not in {prefix / 'lib'}: install the command and the "
-            "library together"
+            f"{command} is there, but {_LIBRARY} is not in {prefix / 'lib'}: install the command and the library together"
         )
     return found

@@ -25,7 +25,6 @@ from .errors import AmemError, AmemValueError
 from .symmetric_handles import Buffer, Engine, Handle, as_tensor, product
 from .symmetric_library import call, require_symmetric_library
 
-MAX_RANKS = 16
 _ONE_SHOT, _TWO_SHOT, _MULTIMEM = 1, 2, 3  # amemAllReduce_t
 
 

@@ -169,9 +169,7 @@ class Handle:
     def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
         call("amemSymmetricPutSignal", self._handle, Int(dst_rank), Int(channel), _stream(stream), timeout_ms)
 
-    def wait_signal(
-        self, src_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None
-    ) -> None:
+    def wait_signal(self, src_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
         call("amemSymmetricWaitSignal", self._handle, Int(src_rank), Int(channel), _stream(stream), timeout_ms)
 
     def write_value32(self, address: int, value: int, *, stream: Optional[int] = None) -> None:
@@ -215,9 +213,7 @@ class Handle:
     ) -> None:
         call("amemSymmetricAllGather", self._handle, output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
 
-    def multimem_all_gather(
-        self, input_address: int, offset_bytes: int, size_bytes: int, stream: Optional[int] = None
-    ) -> None:
+    def multimem_all_gather(self, input_address: int, offset_bytes: int, size_bytes: int, stream: Optional[int] = None) -> None:
         call("amemSymmetricMultimemAllGather", self._handle, input_address, offset_bytes, size_bytes, _stream(stream))
 
     def all_to_all(
@@ -241,13 +237,13 @@ class Handle:
 
 def _words(tensor: Any, offset: int, count: int) -> Tuple[Handle, int]:
     """The handle whose memory the tensor is in, and the address of its word `offset`."""
-    check_tensor(tensor, "address" if isinstance(tensor, (Buffer, DeviceBytes)) else "dtype")
     offset, count = operator.index(offset), operator.index(count)
     if isinstance(tensor, (Buffer, DeviceBytes)):
         address, size_bytes = tensor.address, tensor.size_bytes
-    elif tensor.dtype.itemsize != 4 or not tensor.is_contiguous():
-        raise AmemError(f"the tensor is not contiguous with elements of 4 bytes: {tensor.dtype}")
     else:
+        check_tensor(tensor, "dtype")
+        if tensor.dtype.itemsize != 4 or not tensor.is_contiguous():
+            raise AmemError(f"the tensor is not contiguous with elements of 4 bytes: {tensor.dtype}")
         address, size_bytes = tensor.data_ptr(), tensor.nbytes
     if offset < 0 or count < 0 or 4 * (offset + count) > size_bytes:
         raise AmemError(f"{count} words at word {offset}: the tensor has {size_bytes} bytes")
