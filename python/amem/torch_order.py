@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""The order of pools in PyTorch 2.8 and 2.9, which allocate from the pool to which a thread has been routed first. In a thread
-with a region the last one counts, as in newer versions.
+"""The order of pools in PyTorch 2.8 and 2.9, which allocate from the pool to which a thread has been routed first: what a region
+keeps would be lost inside one that discards. In a thread with a region the last one counts, as in newer versions.
 
 Not public in PyTorch, read in 2.8 and 2.9: the functions of torch._C below, which torch.cuda.memory imports, and
 torch.cuda.CUDAGraph.capture_begin(), which routes too.
@@ -12,13 +12,12 @@ import functools
 import threading
 from typing import Any, Callable, List, Optional, Tuple
 
-from .torch_checks import torch_module
+from .torch_checks import BEGIN, torch_module
 from .torch_pools import PoolId, owners
 
-_Begin = Callable[[int, PoolId], None]
 _mutex = threading.RLock()  # a region may end in a finalizer
 # The last one first: the thread, or None for all threads; how it began; device and pool.
-_routings: List[Tuple[Optional[int], _Begin, int, PoolId]] = []
+_routings: List[Tuple[Optional[int], Callable[[int, PoolId], None], int, PoolId]] = []
 
 
 @functools.lru_cache(maxsize=None)
@@ -38,14 +37,11 @@ def keep(torch: Any) -> None:
                 begin(device, each)
                 release(device, each)  # each begin takes a reference
 
-    def first(begin: _Begin, for_all: bool) -> _Begin:
-        def begin_first(device: int, pool: PoolId) -> None:
-            with _mutex:
-                begin(device, pool)
-                move_behind(device, pool)
-                _routings.insert(0, (None if for_all else threading.get_ident(), begin, device, pool))
-
-        return begin_first
+    def begin_first(begin: Callable[..., None], thread: Callable[[], Optional[int]], device: int, pool: PoolId) -> None:
+        with _mutex:
+            begin(device, pool)
+            move_behind(device, pool)
+            _routings.insert(0, (thread(), begin, device, pool))
 
     def end_known(device: int, pool: PoolId) -> None:
         with _mutex:
@@ -57,10 +53,10 @@ def keep(torch: Any) -> None:
         with _mutex:
             move_behind(torch.cuda.current_device())
 
+    begins = zip(BEGIN, (threading.get_ident, lambda: None))
+    replaced = {name: functools.partial(begin_first, getattr(torch._C, name), thread) for name, thread in begins}
     for module in (torch.cuda.memory, torch._C):
-        module._cuda_beginAllocateCurrentThreadToPool = first(torch._C._cuda_beginAllocateCurrentThreadToPool, for_all=False)
-        module._cuda_beginAllocateToPool = first(torch._C._cuda_beginAllocateToPool, for_all=True)
-        module._cuda_endAllocateToPool = end_known
+        vars(module).update(replaced, _cuda_endAllocateToPool=end_known)
     torch.cuda.CUDAGraph.capture_begin = capture_first
 
 
