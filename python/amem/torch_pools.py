@@ -69,14 +69,13 @@ def _add_reference(value: Any) -> None:
 
 
 def segments(torch: Any, pool_id: PoolId = (0, 0)) -> List[Any]:
-    """Of a pool, or of all. Before 2.15, _cuda_memorySnapshot() takes a reference away from each of its arguments
-    (Module.cpp@v2.11): without another one, Python frees numbers, and False, that are in use."""
-    parameters = torch.cuda.memory_snapshot.__code__.co_varnames
-    if "mempool_id" not in parameters:  # before 2.8: of all
-        return list(torch.cuda.memory_snapshot())
+    """Of a pool, or of all; before 2.8, of all. Before 2.15, _cuda_memorySnapshot() takes a reference away from each of its
+    arguments (Module.cpp@v2.11): without another one, Python frees numbers, and False, that are in use."""
     for argument in (*pool_id, False):
         _add_reference(argument)
-    return list(torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if "include_traces" in parameters else {})))
+    known = torch.cuda.memory_snapshot.__code__.co_varnames
+    named = {"mempool_id": pool_id, "include_traces": False}
+    return list(torch.cuda.memory_snapshot(**{name: value for name, value in named.items() if name in known}))
 
 
 def _allocator(torch: Any, tag: str, kind: int) -> Any:
@@ -107,14 +106,10 @@ def end(torch: Any, is_wanted: Callable[[Pool], bool] = lambda _: True) -> None:
 
 def ended_segments(torch: Any, is_wanted: Callable[[Pool], bool] = lambda _: True) -> List[Any]:
     """Of these pools, where they have ended. Forgets those without memory."""
-    found = []
     with _mutex:
-        for pool in [pool for pool in _ended if is_wanted(pool)]:
-            of_pool = segments(torch, pool.id)
-            found += of_pool
-            if not of_pool:
-                _ended.remove(pool)
-    return found
+        found = {pool: segments(torch, pool.id) for pool in _ended if is_wanted(pool)}
+        _ended[:] = [pool for pool in _ended if found.get(pool, True)]
+    return [segment for of_pool in found.values() for segment in of_pool]
 
 
 @functools.lru_cache(maxsize=None)
@@ -177,8 +172,7 @@ def take(torch: Any, owner: Owner) -> Pool:
 
 def give_back(torch: Any, pool: Pool) -> None:
     """After a region: a small pool is used again, which keeps the memory of many small regions together."""
-    has_context = torch._C._cuda_hasPrimaryContext(pool.owner.device)  # else the pool has no memory
-    of_pool = segments(torch, pool.id) if has_context else []
+    of_pool = segments(torch, pool.id) if torch._C._cuda_hasPrimaryContext(pool.owner.device) else []
     pool.size_bytes = sum(each["total_size"] for each in of_pool)
     _taken[pool.owner] = max(pool.size_bytes, _taken.get(pool.owner, 0))
     _check_others(torch, pool)
