@@ -32,7 +32,9 @@ class SymmetricInfo(ctypes.Structure):
 
 
 @functools.lru_cache(maxsize=None)
-def _load() -> ctypes.CDLL:
+def require_symmetric_library() -> ctypes.CDLL:
+    """The library. Raises AmemError when it or amem is not in this process."""
+    require_library()
     beside = loaded_library()
     path = beside.with_name("libamem_symmetric.so") if beside is not None else "libamem_symmetric.so"
     try:
@@ -43,12 +45,6 @@ def _load() -> ctypes.CDLL:
         if library.amemSymmetricGetStructBytes(name) != ctypes.sizeof(structure):
             raise AmemError(f"{path} does not fit to the Python package amem: install both of the same version")
     return library
-
-
-def require_symmetric_library() -> ctypes.CDLL:
-    """The library. Raises AmemError when it or amem is not in this process."""
-    require_library()
-    return _load()
 
 
 def call(name: str, *arguments: object) -> None:

@@ -185,7 +185,7 @@ def test_structures_have_the_sizes_of_the_library(build: Build) -> None:
 import ctypes
 import amem, amem.symmetric_library as of
 of.require_symmetric_library()
-of._load.cache_clear()
+of.require_symmetric_library.cache_clear()
 class of_more_bytes(ctypes.Structure):
     _fields_ = [*of.Group._fields_, ("more", ctypes.c_int)]
 of.Group = of_more_bytes
