@@ -394,7 +394,8 @@ void amemEnable(void);
 int amemSafePoint(void);
 
 /* Waits at the safe point while amem pause holds or has paused the process. Then the memory is at
- * its addresses, with its contents if they are kept. Returns 1 if the process was paused, or 0. */
+ * its addresses, with its contents if they are kept. Returns 1 if the process was paused, also if
+ * the pause has failed, or 0. */
 int amemWaitAtSafePoint(void);
 
 /* 1 if amem has begun to work in this process, which it does at the first call that needs it; else

@@ -11,6 +11,7 @@ class _Shown(reprlib.Repr):
         return repr(value) if isinstance(value, (bool, float, bytes, type(None))) else f"a {type(value).__name__}"
 
 
+NOTHING_CHANGED = 5  # amemErrorInvalidUsage
 # repr() of an argument. That of a tensor would read its memory, which may be paused.
 shown = _Shown().repr
 

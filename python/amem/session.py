@@ -125,9 +125,8 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     if group is not None:
         return _pause_together(tags, group, timeout)
     selection, before = _joined(tags), status()
-    with torch_cache.unused_ranges(tags):
+    with remaking.pausing(tags or tuple(before.get("tags", {}))), torch_cache.unused_ranges(tags):
         call("amemPauseWithTimeout", selection, _milliseconds(timeout))
-    remaking.note_paused()
     return _report(tags, before, "pause")
 
 
@@ -194,12 +193,11 @@ def switch(
     wait_ms, timeout_ms = _milliseconds(wait, "wait", 0), _milliseconds(timeout)
     _empty_cache_for(before, into, leaving=out)
     remaking.note_paused()
-    with torch_cache.unused_ranges(out):
+    with remaking.pausing(out, into), torch_cache.unused_ranges(out):
         try:
             call("amemSwitch", selections[0], selections[1], wait_ms, timeout_ms)
         except OutOfMemory as error:
             raise _with_own_memory(error) from None
-    remaking.note_paused()
     remaking.remake(into)
     return _report(out, before, "pause"), _report(into, before, "resume")
 

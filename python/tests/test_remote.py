@@ -237,6 +237,31 @@ print(calls, flush=True)
     assert child.communicate(timeout=TIMEOUT_S)[0] == "['active']\n"
 
 
+def test_functions_of_on_resume_run_after_a_pause_that_fails(build: Build) -> None:
+    code = """
+import ctypes, os, amem
+from runtime_user import MIB, fill, read, user
+def allocate(tag, backup):
+    with amem.region(tag, backup=backup):
+        pointer = user.user_malloc(4 * MIB)
+    fill(pointer, 7, 4 * MIB)
+    return pointer
+made, kept = allocate("made", None), allocate("kept", "host")
+amem.on_resume("made", lambda: fill(made, 5, 4 * MIB))
+ctypes.CDLL("libcuda.so.1").amemSimSetFault(b"cuMemcpyDtoHAsync:1..=999")
+print(os.getpid(), flush=True)
+while read(made) == {7}:
+    amem.safe_point()
+print(read(made), read(kept), flush=True)
+"""
+    settings = build.runtime_variables(AMEM_GROUP=f"fails.{os.getpid()}")
+    child = subprocess.Popen([build.command, "run", "--", sys.executable, "-c", code], env=settings, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == str(child.pid)
+    done = subprocess.run([build.command, "pause", "--pid", str(child.pid)], env=settings, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1 and "CUDA_ERROR_UNKNOWN" in done.stderr
+    assert child.communicate(timeout=TIMEOUT_S)[0] == "{5} {7}\n"
+
+
 def test_an_interrupt_waits_for_the_resume(build: Build) -> None:
     code = """
 import ctypes, os, signal, amem

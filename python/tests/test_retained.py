@@ -221,6 +221,75 @@ amem.resume("weights"); print(taken())
     assert run(code).splitlines() == ["True [] paused", "[('weights', 'active')]"]
 
 
+FAILING = """
+import threading
+simulator = ctypes.CDLL("libcuda.so.1")
+def fail(call, *arguments, **named):
+    assert simulator.amemSimSetFault(b"cuMemcpyDtoHAsync:1..=999") == 0
+    try:
+        return type(attempt(call, *arguments, **named)) is str
+    finally:
+        simulator.amemSimSetFault(b"")
+made = weights(backup=None)
+amem.on_resume("weights", lambda: (calls.append("made"), fill(made, 5, 4 * MIB)))
+"""
+
+
+def test_contents_are_made_again_after_a_pause_that_fails(run: Callable[..., str]) -> None:
+    """They have left before the copy of other contents fails."""
+    code = CALLS + FAILING + """
+kept = weights("kept")
+print(fail(amem.pause), amem.state("weights"), read(made), read(kept), taken())
+amem.resume(); print(taken())
+amem.pause("weights")
+print(fail(amem.switch, pause=["kept"], resume=["weights"], wait=9), amem.state("weights"), read(made), taken())
+"""
+    assert run(code).splitlines() == ["True active {5} {7} ['made']", "[]", "True active {5} ['made']"]
+
+
+def test_pause_that_is_refused_calls_nothing(run: Callable[..., str]) -> None:
+    assert run(CALLS + FAILING + "print(attempt(amem.pause, 'context') is not None, read(made), taken())") == "True {7} []"
+
+
+def test_contents_are_made_again_if_another_thread_resumes_while_the_pause_runs(run: Callable[..., str]) -> None:
+    code = CALLS + FAILING + """
+from amem import session
+call, begun, paused = session.call, threading.Event(), threading.Event()
+def in_order(name, *arguments):
+    if name == "amemPauseWithTimeout":
+        resuming.start()
+        begun.wait()
+    else:
+        begun.set()
+        paused.wait()
+    call(name, *arguments)
+    if name == "amemPauseWithTimeout":
+        paused.set()
+        resuming.join()
+session.call, resuming = in_order, threading.Thread(target=amem.resume)
+amem.pause("weights"); print(amem.state("weights"), taken())
+"""
+    assert run(code) == "active ['made']"
+
+
+def test_resume_returns_when_functions_in_other_threads_have_ended(run: Callable[..., str]) -> None:
+    code = CALLS + """
+import threading
+begun, seen = threading.Event(), []
+def make():
+    begun.set()
+    other.join(0.2)  # it has not ended
+    calls.append("made")
+weights()
+amem.on_resume("weights", make)
+amem.pause()
+other = threading.Thread(target=lambda: (begun.wait(), amem.resume("weights"), seen.append(taken())))
+other.start()
+amem.resume("weights"); other.join(); print(seen)
+"""
+    assert run(code) == "[['made']]"
+
+
 def test_a_function_may_be_removed_by_the_garbage_collector_at_any_moment(run: Callable[..., str]) -> None:
     code = CALLS + """
 import gc
