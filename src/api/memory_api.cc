@@ -8,6 +8,7 @@
 #include "base/thread_value.h"
 #include "driver/device_work.h"
 #include "engine/statistics.h"
+#include "engine/tag_switch.h"
 
 namespace amem {
 namespace {
@@ -243,7 +244,7 @@ AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_m
     const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
     const Selection in = AMEM_TRY(selection_of(resumed, timeout_ms, wait_ms));
     Process& process = *AMEM_TRY(active_process());
-    const Status status = process.session.switch_tags(out, in);
+    const Status status = switch_tags(process.session, out, in);
     if (status.ok()) process.remote.note_pause(out.tags);
     process.remote.note_resume();
     return status;

@@ -11,6 +11,7 @@
 
 #include "base/file_lock.h"
 #include "base/user_folder.h"
+#include "engine/tag_switch.h"
 #include "tests/support/session_fixture.h"
 
 namespace amem {
@@ -184,9 +185,9 @@ TEST_F(RoomWaitTest, ThatLosesItsTurnReleasesEverythingAndBeginsAgain) {
 
 TEST_F(RoomWaitTest, SwitchMovesBothAtTheSameTime) {
   pause_weights_and_fill();
-  EXPECT_TRUE(session_.switch_tags({{"kv_cache"}}, waiting("weights")).ok());
+  EXPECT_TRUE(switch_tags(session_, {{"kv_cache"}}, waiting("weights")).ok());
   EXPECT_TRUE(are_intact(weights_));
-  EXPECT_TRUE(session_.switch_tags({{"weights"}}, waiting("kv_cache")).ok());
+  EXPECT_TRUE(switch_tags(session_, {{"weights"}}, waiting("kv_cache")).ok());
   EXPECT_TRUE(are_intact(kv_cache_));
   EXPECT_EQ(session_.state("weights"), paused);
 }
@@ -195,7 +196,7 @@ TEST_F(RoomWaitTest, SwitchWhosePauseFailsChangesNothing) {
   pause_weights_and_fill();
   second_.refusal = make_error(ErrorKind::misuse, 0, "not now");
   const auto began = Deadline::Clock::now();
-  const Status failed = session_.switch_tags({{"kv_cache"}}, waiting("weights"));
+  const Status failed = switch_tags(session_, {{"kv_cache"}}, waiting("weights"));
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().message, "not now");
   EXPECT_LT(Deadline::Clock::now() - began, std::chrono::seconds(10)) << "the wait has not ended";
@@ -207,7 +208,7 @@ TEST_F(RoomWaitTest, SwitchWhosePauseFailsChangesNothing) {
 TEST_F(RoomWaitTest, SwitchWhosePauseIsRefusedButThatHasResumedIsAnotherError) {
   ASSERT_TRUE(session_.pause({{"weights"}}).ok());
   second_.refusal = make_error(ErrorKind::misuse, 0, "not now");
-  const Status failed = session_.switch_tags({{"kv_cache"}}, waiting("weights"));
+  const Status failed = switch_tags(session_, {{"kv_cache"}}, waiting("weights"));
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().kind, ErrorKind::os);
   EXPECT_EQ(failed.error().message, "not now; weights is resumed: there was room for it");
@@ -218,7 +219,7 @@ TEST_F(RoomWaitTest, SwitchOfTheSameTagOrOfAllTagsIsRefused) {
   for (const auto& [out, in] : {std::pair{Tags{"weights"}, Tags{"weights"}},
                                 {Tags{}, Tags{"weights"}},
                                 {Tags{"weights"}, Tags{}}}) {
-    const Status refused = session_.switch_tags({out}, {in});
+    const Status refused = switch_tags(session_, {out}, {in});
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().kind, ErrorKind::misuse);
   }
@@ -279,7 +280,7 @@ TEST_F(LeftMemoryTest, OfAnotherTagIsReleasedToo) {
 
 TEST_F(LeftMemoryTest, IsReleasedInASwitchWhenThePauseHasEnded) {
   const EarlierTicket earlier;
-  EXPECT_FALSE(session_.switch_tags({{"kv_cache"}}, waiting("weights", 100)).ok());
+  EXPECT_FALSE(switch_tags(session_, {{"kv_cache"}}, waiting("weights", 100)).ok());
   expect_released(weights_);
   expect_released(kv_cache_);
 }

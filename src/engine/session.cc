@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
-#include "base/thread.h"
 #include "driver/nvml.h"
 #include "engine/resume_error.h"
 #include "engine/statistics.h"
@@ -457,35 +456,6 @@ Status Session::resume_uncounted(const Selection& selection) {
              text_of(tags).c_str(), report.total_ms / 1e3, report.moved_bytes >> 20,
              report.move.copied_bytes >> 20, report.move.copy_ms, report.move.memory_ms,
              report.peers_ms);
-  return status;
-}
-
-// --- Both at once
-
-Status Session::switch_tags(const Selection& paused, const Selection& resumed) {
-  for (const Tag& tag : resumed.tags)
-    if (paused.tags.contains(tag))
-      return misuse_error("the tag %s cannot be paused and resumed at once", tag.c_str());
-  if (paused.tags.empty() || resumed.tags.empty())
-    return misuse_error("a switch needs tags to pause and tags to resume");
-  std::atomic<bool> cancelled{false};
-  Status restored = ok_status();
-  Selection in = resumed, out = paused;
-  in.cancelled = &cancelled;
-  const pthread_t thread = AMEM_TRY(start_thread("amem-resume", [&] { restored = resume(in); }));
-  out.trim_context = false;
-  out.is_switch = true;
-  Status status = pause(out);
-  cancelled = !status.ok();
-  pthread_join(thread, nullptr);
-  if (status.ok()) return restored;
-  if (restored.ok()) {
-    Error& error = status.error();
-    error.message += "; " + text_of(resumed.tags) + " is resumed: there was room for it";
-    // Those mean that nothing was changed.
-    if (error.kind == ErrorKind::misuse || error.kind == ErrorKind::unsupported)
-      error.kind = ErrorKind::os;
-  }
   return status;
 }
 

@@ -60,11 +60,6 @@ class Session {
   /// creates and fills what fits, and waits for more room; if the wait ends, releases it again.
   Status resume(const Selection& selection);
 
-  /// Pauses and resumes other tags at the same time: memory that leaves makes room for memory that
-  /// comes. Returns the error of the pause, with which the resume stops waiting, or else that of
-  /// the resume. Errors: also misuse, if one of the selections has no tag, or both have one in
-  /// common.
-  Status switch_tags(const Selection& paused, const Selection& resumed);
   /// Active for a tag that was never paused.
   SessionState state(const Tag& tag) { return states_.of(tag); }
   /// The states of all tags of the process.
