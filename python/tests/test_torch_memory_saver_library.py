@@ -189,6 +189,19 @@ def test_library_names_the_variables_that_amem_knows(build: Build) -> None:
     assert b"TMS_INIT_ENABLE_DISK_BACKUP" in (build.folder / "lib" / HOOK).read_bytes()
 
 
+def test_gpus_of_others_are_refused(run: Callable[..., str]) -> None:
+    code = """
+from types import SimpleNamespace
+def opened(**how):
+    with saver.region(enable_cpu_backup=True, **how): pass
+torch.version = SimpleNamespace(hip="6.2")
+print(attempt(lambda: opened(cpu_backup_backend="mmap")), attempt(lambda: opened()))
+torch.xpu = SimpleNamespace(is_available=lambda: True)
+print(attempt(lambda: opened(cpu_backup_backend="pinned")))
+"""
+    assert run(code).split() == ["ValueError", "None", "ValueError"]
+
+
 DISK = """
 saver.set_disk_backup_dir({folder!r})
 one, other = weights(enable_disk_backup=True), weights(enable_disk_backup=True)

@@ -7,6 +7,7 @@ import ctypes
 import functools
 import logging
 import os
+import sys
 from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import amem_flags
@@ -22,6 +23,7 @@ from ..statistics import status
 from .binary_wrapper import BinaryWrapper
 from .config import DEFAULT_TAG, Settings, backup_of, is_on, set_backup_directory
 from .hooks.base import HOOK_MODES
+from .preload import is_xpu
 
 _LOG = logging.getLogger("amem.torch_memory_saver")
 _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
@@ -35,6 +37,9 @@ def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
 def _check_backend(cpu: bool, backend: Optional[str]) -> None:
     if backend is not None and not cpu:
         raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
+    version = getattr(sys.modules.get("torch"), "version", None)
+    if backend is not None and (is_xpu() or getattr(version, "hip", None)):
+        raise ValueError("cpu_backup_backend is not supported on XPU and ROCm: amem needs a GPU of NVIDIA")
     if backend not in (None, "pinned", "mmap"):
         raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
 
@@ -209,11 +214,15 @@ class TorchMemorySaver:
         if hook_mode not in HOOK_MODES:
             raise ValueError(f"hook_mode is {hook_mode!r}, not 'preload' or 'torch'")
 
-    def _set_memory_margin_bytes(self, value: int) -> None:
-        self._functions().set_memory_margin_bytes(value)
-
     hook_mode = property(fset=_set_hook_mode)
-    memory_margin_bytes = property(fset=_set_memory_margin_bytes)
+
+    @property
+    def memory_margin_bytes(self) -> int:
+        raise NotImplementedError("Only setter is supported")
+
+    @memory_margin_bytes.setter
+    def memory_margin_bytes(self, value: int) -> None:
+        self._functions().set_memory_margin_bytes(value)
 
     @property
     def retain_cpu_backup(self) -> bool:
