@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -251,6 +252,10 @@ TEST(JobKey, IsAValueOrTheContentsOfAFile) {
   ASSERT_TRUE(of_file.ok());
   EXPECT_EQ(of_file.value().code_of({}), key_of(kKey).code_of({}));
   EXPECT_EQ(JobKey::read("15 characters..").error().kind, ErrorKind::misuse);
+  // Its name would be a key that others can guess.
+  const Result<JobKey> relative = JobKey::read(std::filesystem::relative(path));
+  ASSERT_FALSE(relative.ok());
+  EXPECT_NE(relative.error().message.find("absolute path"), std::string::npos);
   unlink(path.c_str());
   const Result<JobKey> absent = JobKey::read(path);
   ASSERT_FALSE(absent.ok());
