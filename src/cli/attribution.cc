@@ -191,7 +191,7 @@ int print_attribution(long pid, bool as_json) {
   for (auto& [uuid, gpu] : gpus)
     std::erase_if(gpu["processes"].get_ref<Json::array_t&>(), is_other);
   std::erase_if(gpus, [](const auto& gpu) { return gpu.second["processes"].empty(); });
-  if (gpus.empty() && silent.empty())
+  if (gpus.empty() && silent.empty() && !(as_json && pid == 0))
     throw Failure(kFailed, pid == 0   ? "no process of this user on this host has memory with amem"
                            : is_known ? fmt::format("process {} has no memory on a GPU", pid)
                                       : why_unknown(pid));

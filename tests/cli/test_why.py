@@ -262,3 +262,13 @@ def test_process_without_amem(amem: Amem) -> None:
     assert_sentence(amem("why", os.getpid()), 1, f"process {os.getpid()} does not run amem: start it with amem run")
     assert_sentence(amem("why", 1 << 30), 1, f"there is no process {1 << 30}")
     assert_sentence(amem("why", "0"), 2, "0 is not the number of a process")
+
+
+def test_json_of_no_processes_is_json(amem: Amem) -> None:
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    alone = ["unshare", *user, "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh"]  # no other test's processes
+    for options, code, said in (["--json"], 0, {"schema": 1, "gpus": []}), ([], 1, None):
+        done = subprocess.run(
+            [*alone, amem.command, "why", *options], env=amem.variables(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        assert done.returncode == code and (json.loads(done.stdout) == said if said else "has memory with amem" in done.stderr)
