@@ -89,3 +89,20 @@ except RuntimeError:
     sys.exit()
 expect(False, "an error")
 """)
+
+
+def test_of_a_library_in_a_process_without_pytorch(simulated: SimulatedTorch) -> None:
+    """XLA's are part of its memory, which all has the tag."""
+    simulated.script("-c", """
+import ctypes, os
+import amem
+runtime, size = ctypes.CDLL(os.environ["LD_PRELOAD"]), 64 << 20
+chunk = ctypes.c_void_p()
+assert runtime.cudaMalloc(ctypes.byref(chunk), ctypes.c_size_t(size)) == 0
+nothing = [None] * 13
+assert runtime.cublasLtMatmul(*nothing, chunk, ctypes.c_size_t(1 << 20), None) == 0
+assert runtime.cudaDeviceSynchronize() == 0
+report = amem.pause("job")
+assert (report.released_bytes, report.resident_bytes) == (size, 0), report
+amem.resume("job")
+""", AMEM_TENSORS="job")

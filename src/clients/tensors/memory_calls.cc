@@ -85,8 +85,8 @@ int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* addre
 
 /// What AMEM_TENSORS and AMEM_ATTRIBUTION were when interception began.
 constinit bool g_tags_driver_memory = false, g_records_untagged = false;
-/// create_in_region() has made one.
-constinit std::atomic<bool> g_has_handles_with_tag{false};
+/// create_in_region() has made one; PyTorch's allocator has been found in this process.
+constinit std::atomic<bool> g_has_handles_with_tag{false}, g_has_pytorch{false};
 
 /// The result of a call that has allocated memory without a tag.
 int recorded(int result, const DeviceAddress* address, size_t size_bytes, const void* caller) {
@@ -198,17 +198,18 @@ struct Calls {
 
 /// If this is memory with a tag, it is never released from now on.
 void keep_resident(const void* pointer, const char* because) {
-  TensorClient* const client = active<TensorClient>();
+  TensorClient* const client = g_has_pytorch ? active<TensorClient>() : nullptr;
   const auto address = reinterpret_cast<DeviceAddress>(pointer);
   if (client != nullptr && client->contains(address))
     (void)client->make_persistent(address, because);
-  else if (g_has_handles_with_tag)  // such as an expandable segment
+  else if (client != nullptr && g_has_handles_with_tag)  // such as an expandable segment
     RegisteredRange(active<VirtualMemory>(), address, 1).keep(because);
 }
 
 // PyTorch allocates the workspace of a stream with its first matrix product, in a region perhaps,
 // and uses it for all that follow (CublasHandlePool.cpp@v2.11). cuBLASLt has the same workspaces,
-// or in some versions others (CUDABlas.cpp).
+// or in some versions others (CUDABlas.cpp). Those of XLA are parts of its memory, which all has
+// the same tag.
 template <size_t kLibrary>
 int set_workspace(void* handle, void* workspace, size_t size_bytes) {
   keep_resident(workspace, "a workspace of cuBLAS");
@@ -236,8 +237,10 @@ constexpr auto kRuntimeEntries = []<size_t kWhich, size_t kRuntime>() {
 
 const void* runtime_entry(size_t which, uintptr_t function, const Image* user) {
   // PyTorch's caching allocator shares memory among tensors that regions and other code allocate.
-  if (which == kMalloc && user != nullptr && user->file_name() == "libc10_cuda.so")
+  if (which == kMalloc && user != nullptr && user->file_name() == "libc10_cuda.so") {
     which = kMallocOfPytorch;
+    g_has_pytorch = true;
+  }
   return entry_of<g_runtime, kRuntimeEntries>(which, function);
 }
 

@@ -14,7 +14,8 @@ namespace amem {
 /// (region.h), cudaMalloc() allocates memory with a tag, and cudaFree() frees it from any thread.
 /// PyTorch's allocator (libc10_cuda.so) allocates memory with a tag for pools
 /// (api/pool_api.cc) and for the region of the process only. All other calls go to the runtime.
-/// Memory with a tag that becomes a workspace of cuBLAS is never released.
+/// In a process with PyTorch, memory with a tag that becomes a workspace of cuBLAS is never
+/// released.
 ///
 /// A program that contains the runtime (nvcc's default, -cudart static) has no such slots.
 /// Must be called before start_interposition().
