@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "cli/completion.h"
 
-
 #include <algorithm>
 #include <sstream>
 
