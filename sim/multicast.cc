@@ -76,7 +76,8 @@ void Multicast::wait_until_mappable() const {
 // Each process that has bound memory holds the slot. Locks end with a process that is killed.
 bool Multicast::take_slot() {
   const UniqueFd locks = Machine::joined()->open_locks();
-  const UniqueFd object(open(("/proc/self/fd/" + std::to_string(fd())).c_str(), O_RDWR));
+  const UniqueFd object(
+      open(("/proc/self/fd/" + std::to_string(fd())).c_str(), O_RDWR | O_CLOEXEC));
   if (!locks.valid() || !object.valid()) return false;
   const LockedByte one_at_a_time(locks.get(), kFirstMulticastByte - 1);
   const auto is_held = [&](uint64_t slot) {

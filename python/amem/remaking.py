@@ -4,10 +4,11 @@
 
 import contextlib
 import threading
-from typing import Callable, Collection, Iterable, Iterator, List, Optional
+import time
+from typing import Callable, Collection, Iterable, Iterator, List
 
 from .calls import encoded
-from .errors import NOTHING_CHANGED, AmemError, AmemTypeError, shown
+from .errors import NOTHING_CHANGED, AmemError, AmemTypeError, Timeout, shown
 from .library import state_of
 
 
@@ -17,7 +18,8 @@ class OnResume:
     def __init__(self, tag: str, function: Callable[[], object]) -> None:
         self._tag, self._function = tag, function
         self._is_due = False  # the tag was paused since its last call
-        self._thread: Optional[int] = None  # in which it runs
+        self._pauses = 0  # of the tag that are running
+        self._threads: List[int] = []  # in which it runs
 
     def remove(self) -> None:
         """The function is not called again. May be called more than once."""
@@ -38,12 +40,11 @@ class OnResume:
             ) from error
         finally:
             with _mutex:
-                self._thread = None
-                _has_run.notify_all()
+                self._threads.remove(threading.get_ident())
 
 
 _mutex = threading.RLock()  # a function may be removed in a finalizer, which can run in any of the loops
-_has_run = threading.Condition(_mutex)
+_WAIT_S = 60.0
 _functions: List[OnResume] = []  # in the order of registration
 
 
@@ -55,7 +56,7 @@ def on_resume(tag: str, function: Callable[[], object]) -> OnResume:
     The functions of all resumed tags run in the order of registration, in the thread that calls resume(), before it returns. If
     one fails, resume() raises AmemError with the tag, whose memory is active; those that have not run are called by the next
     resume() of their tag. A pause that fails calls those of its tags too, when they are active again: contents that are not
-    kept may be lost. resume() of torch_memory_saver calls them too; amemResume() of C and a resume by an NCCL call do not.
+    kept may be lost. A resume() in another thread waits for them for up to a minute. resume() of torch_memory_saver calls them too; amemResume() of C and a resume by an NCCL call do not.
     Returns an object whose remove() ends this.
     """
     encoded(tag)
@@ -82,29 +83,53 @@ def note_paused(tags: Iterable[str] = ()) -> None:
 @contextlib.contextmanager
 def pausing(tags: Collection[str], resumed: Collection[str] = ()) -> Iterator[None]:
     """For a pause of these tags, with a resume of others in a switch."""
-    note_paused(tags)  # another thread may resume them before this one has returned
+    with _mutex:
+        functions = [each for each in _functions if each._tag in tags]
+        for each in functions:
+            each._pauses += 1
     try:
         yield
-    except AmemError as error:
-        if error.code not in (None, NOTHING_CHANGED):
-            remake({*tags, *resumed})
+    except BaseException as error:
+        has_changed = isinstance(error, AmemError) and error.code not in (None, NOTHING_CHANGED)
+        _end_pause(functions, has_changed)
+        try:
+            if has_changed:
+                remake({*tags, *resumed})
+        except AmemError as second:
+            error.args = (f"{error}; {second}",)
         raise
+    _end_pause(functions, True)
+    if tags:
+        remake(tags)  # another thread may have resumed them
+
+
+def _end_pause(functions: List[OnResume], has_changed: bool) -> None:
+    with _mutex:
+        for each in functions:
+            each._pauses -= 1
+            each._is_due |= has_changed
     note_paused()
 
 
 def remake(tags: Iterable[str]) -> None:
-    """After a resume of these tags, or of all. Outside the lock: a function may pause and resume, and take long. Returns when
-    those have ended that other threads have called, except in such a function: two could wait for each other."""
+    """After a resume of these tags, or of all. Outside the lock: a function may pause and resume, and take long. Waits until
+    functions of these tags in other threads have ended; a call from inside a function does not wait."""
     selected, thread = set(tags), threading.get_ident()
+    latest = time.monotonic() + _WAIT_S
     while True:
         with _mutex:
             of_tags = [each for each in tuple(_functions) if not selected or each._tag in selected]
-            due = [each for each in of_tags if each._is_due and state_of(encoded(each._tag)) == "active"]
+            active = [each for each in of_tags if state_of(encoded(each._tag)) == "active"]
+            busy = [each for each in active if any(other != thread for other in each._threads)]
+            due = [each for each in active if each._is_due and each._pauses == 0 and each not in busy]
             if due:
-                due[0]._is_due, due[0]._thread = False, thread
-            elif all(each._thread != thread for each in _functions) and any(each._thread is not None for each in of_tags):
-                _has_run.wait()
-                continue
-            else:
+                due[0]._is_due = False
+                due[0]._threads.append(thread)
+            elif not busy or any(thread in each._threads for each in _functions):
                 return
-        due[0]._run()
+        if due:
+            due[0]._run()
+        elif time.monotonic() > latest:
+            raise Timeout(f"a function of on_resume({busy[0]._tag!r}) in another thread has not ended in {_WAIT_S:.0f} s")
+        else:
+            time.sleep(0.01)

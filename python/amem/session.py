@@ -5,7 +5,7 @@
 import contextlib
 import ctypes
 import math
-from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import remaking, torch_cache
 from .calls import Int, call, encoded
@@ -104,6 +104,10 @@ def _pause_together(tags: Tuple[str, ...], group: Any, timeout: Optional[float])
     return report
 
 
+def _with_memory(status: Dict[str, Any], tags: Collection[str]) -> List[str]:
+    return [tag for tag in status.get("tags", {}) if not tags or tag in tags]
+
+
 def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Report:
     """Releases memory that has one of these tags; without tags, memory of all tags, including NCCL's. Returns when it
     has left the GPUs.
@@ -125,7 +129,7 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     if group is not None:
         return _pause_together(tags, group, timeout)
     selection, before = _joined(tags), status()
-    with remaking.pausing(tags or tuple(before.get("tags", {}))), torch_cache.unused_ranges(tags):
+    with remaking.pausing(_with_memory(before, tags)), torch_cache.unused_ranges(tags):
         call("amemPauseWithTimeout", selection, _milliseconds(timeout))
     return _report(tags, before, "pause")
 
@@ -193,7 +197,7 @@ def switch(
     wait_ms, timeout_ms = _milliseconds(wait, "wait", 0), _milliseconds(timeout)
     _empty_cache_for(before, into, leaving=out)
     remaking.note_paused()
-    with remaking.pausing(out, into), torch_cache.unused_ranges(out):
+    with remaking.pausing(_with_memory(before, out), into), torch_cache.unused_ranges(out):
         try:
             call("amemSwitch", selections[0], selections[1], wait_ms, timeout_ms)
         except OutOfMemory as error:

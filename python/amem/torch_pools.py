@@ -60,6 +60,7 @@ _ended: List[Pool] = []  # the same, with memory, for no region
 _of_graphs: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
 captures: Dict[Any, PoolId] = {}  # the pools into which graphs are being captured, by the handle of the program
 _taken: Dict[Owner, int] = {}  # bytes of the largest pool of a region
+_cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
 _begun: Counter[int] = collections.Counter()  # regions and captures so far, by device
 _warned: Set[Optional[str]] = set()  # tags
 
@@ -156,9 +157,10 @@ def take(torch: Any, owner: Owner) -> Pool:
     the device may lack room, or if ended pools of the same owner have free segments."""
     reserved, cached = _sizes(torch, owner.device)
     can_lack = cached > 256 << 20 and _taken.get(owner, 1 << 60) > torch.cuda.mem_get_info(owner.device)[0]
-    if can_lack or _has_free(ended_segments(torch, lambda pool: pool.owner == owner)):
+    has_more, _cached[owner] = cached > _cached.get(owner, 0), cached
+    if can_lack or (has_more and _has_free(ended_segments(torch, lambda pool: pool.owner == owner))):
         empty_cache(torch)
-        reserved, _ = _sizes(torch, owner.device)
+        reserved, _cached[owner] = _sizes(torch, owner.device)
     with _mutex:
         _begun[owner.device] += 1
         for pool in _kept if is_active(owner) else ():
@@ -176,6 +178,9 @@ def give_back(torch: Any, pool: Pool) -> None:
     pool.size_bytes = sum(each["total_size"] for each in of_pool)
     _taken[pool.owner] = max(pool.size_bytes, _taken.get(pool.owner, 0))
     _check_others(torch, pool)
+    if pool.size_bytes == 0 and not is_active(pool.owner):
+        torch._C._cuda_releasePool(pool.owner.device, pool.id)
+        return
     _kept.append(pool)
     if pool.size_bytes > _KEPT_BYTES or not is_active(pool.owner):
         end(torch, lambda each: each is pool)
@@ -199,12 +204,11 @@ def _check_others(torch: Any, pool: Pool) -> None:
         )
 
 
-def _find_graph_pool(owner: Owner, handle: Any) -> Optional[Pool]:
-    """None also if the graphs of the pool are gone."""
-    pool = _of_graphs.get((owner, handle)) if is_active(owner) else None
+def _is_of_graph(pool: Pool) -> bool:
+    """False if its graphs are gone."""
     with contextlib.suppress(RuntimeError):  # PyTorch has deleted it
-        return pool if pool is not None and pool.use_count() > 0 else None
-    return None
+        return int(pool.use_count()) > 0
+    return False
 
 
 @contextlib.contextmanager
@@ -215,7 +219,9 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[PoolId]
     handle = getattr(handle, "id", handle)
     with _mutex:
         _begun[owner.device] += 1
-        found = _find_graph_pool(owner, handle)
+        for key in [key for key, pool in _of_graphs.items() if not _is_of_graph(pool)]:
+            del _of_graphs[key]
+        found = _of_graphs.get((owner, handle)) if is_active(owner) else None
         pool = found or Pool(torch, owner)
         handle = handle or pool.id
         _of_graphs[owner, handle] = _of_graphs[owner, pool.id] = pool

@@ -64,7 +64,11 @@ def _release_when_loaded(workers: Any) -> None:
         workers.aggressive_empty_cache = empty_cache
         _release()
 
-    call_after(workers, "get_rollout_class", lambda *_: call_after(workers, "aggressive_empty_cache", release_once))
+    def release_after_loading(*_: Any) -> None:
+        workers.aggressive_empty_cache = empty_cache
+        call_after(workers, "aggressive_empty_cache", release_once)
+
+    call_after(workers, "get_rollout_class", release_after_loading)
 
 
 def _install() -> None:

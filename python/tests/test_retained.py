@@ -249,6 +249,21 @@ print(fail(amem.switch, pause=["kept"], resume=["weights"], wait=9), amem.state(
 
 def test_pause_that_is_refused_calls_nothing(run: Callable[..., str]) -> None:
     assert run(CALLS + FAILING + "print(attempt(amem.pause, 'context') is not None, read(made), taken())") == "True {7} []"
+    code = CALLS + FAILING + """
+from amem import session
+def refuse(name, *arguments):
+    raise amem.AmemError(f"{name}() is refused", 5)
+call, session.call = session.call, refuse
+print(attempt(amem.pause, "weights"))
+session.call = call
+amem.resume(); print(read(made), taken())
+"""
+    assert run(code) == "AmemError: amemPauseWithTimeout() is refused\n{7} []"
+
+
+def test_pause_of_a_tag_without_memory_calls_nothing(run: Callable[..., str]) -> None:
+    code = CALLS + "amem.on_resume('nobody', made('nobody')); amem.pause('nobody'); print(amem.state('nobody'), taken())"
+    assert run(code) == "active []"
 
 
 def test_contents_are_made_again_if_another_thread_resumes_while_the_pause_runs(run: Callable[..., str]) -> None:
@@ -275,15 +290,16 @@ amem.pause("weights"); print(amem.state("weights"), taken())
 def test_resume_returns_when_functions_in_other_threads_have_ended(run: Callable[..., str]) -> None:
     code = CALLS + """
 import threading
-begun, seen = threading.Event(), []
+begun, resumes, seen = threading.Event(), threading.Event(), []
 def make():
     begun.set()
-    other.join(0.2)  # it has not ended
+    resumes.wait()
+    other.join(2)  # it has not ended
     calls.append("made")
 weights()
 amem.on_resume("weights", make)
 amem.pause()
-other = threading.Thread(target=lambda: (begun.wait(), amem.resume("weights"), seen.append(taken())))
+other = threading.Thread(target=lambda: (begun.wait(), resumes.set(), amem.resume("weights"), seen.append(taken())))
 other.start()
 amem.resume("weights"); other.join(); print(seen)
 """

@@ -208,7 +208,9 @@ void RemoteControl::move(const Selection& selection, bool is_pause) {
   text_ = moved.ok() ? text : moved.error().message;
   const bool has_ended = selection.tags.empty() && !is_pause;
   state_ = has_ended ? State::running : State::paused;
-  if (is_pause && at_safe_point_ != nullptr) ++pauses_;  // also if it has failed
+  const bool was_refused = failed_ && moved.error().kind == ErrorKind::misuse;
+  // Also if it has failed: contents that are not kept may be gone.
+  if (is_pause && at_safe_point_ != nullptr && !was_refused) ++pauses_;
   if (is_pause) hold_at_ = 0;
   refresh();
 }

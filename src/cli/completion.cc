@@ -14,7 +14,7 @@ constexpr char kCommand[] = "@command";
 /// zsh reads it through bashcompinit. Without words, the shell completes files.
 constexpr char kBash[] = R"(_amem() {
   local current=${COMP_WORDS[COMP_CWORD]}
-  local words=$("${COMP_WORDS[0]}" completion for "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null)
+  local words=$("${COMP_WORDS[0]/#\~/$HOME}" completion for "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null)
   if [[ $words == @command ]]; then
     COMPREPLY=($(compgen -c -- "$current"))
   else

@@ -28,7 +28,8 @@ Result<JobKey> JobKey::read(const std::string& setting) {
     if (got < 0) return os_error(errno, "AMEM_JOB_KEY: read(%s)", setting.c_str());
     key.resize(static_cast<size_t>(got));
     key.resize(key.find_last_not_of("\r\n") + 1);
-  } else if (access(setting.c_str(), F_OK) == 0) {
+  } else if (setting.starts_with('.') || setting.starts_with('~') ||
+             access(setting.c_str(), F_OK) == 0) {
     return misuse_error("AMEM_JOB_KEY=%s names a file: give its absolute path", setting.c_str());
   }
   if (key.size() < kMinBytes)

@@ -237,10 +237,9 @@ constexpr auto kRuntimeEntries = []<size_t kWhich, size_t kRuntime>() {
 
 const void* runtime_entry(size_t which, uintptr_t function, const Image* user) {
   // PyTorch's caching allocator shares memory among tensors that regions and other code allocate.
-  if (which == kMalloc && user != nullptr && user->file_name() == "libc10_cuda.so") {
-    which = kMallocOfPytorch;
-    g_has_pytorch = true;
-  }
+  const std::string_view name = user != nullptr ? user->file_name() : "";
+  if (name == "libc10_cuda.so" || name == "libtorch_cuda.so") g_has_pytorch = true;
+  if (which == kMalloc && name == "libc10_cuda.so") which = kMallocOfPytorch;
   return entry_of<g_runtime, kRuntimeEntries>(which, function);
 }
 
