@@ -53,10 +53,11 @@ def on_resume(tag: str, function: Callable[[], object]) -> OnResume:
 
     Such contents need no copy: a region() of the tag that is opened after this call, and that names no backup, discards them.
 
-    The functions of all resumed tags run in the order of registration, in the thread that calls resume(), before it returns. If
-    one fails, resume() raises AmemError with the tag, whose memory is active; those that have not run are called by the next
-    resume() of their tag. A pause that fails calls those of its tags too, when they are active again: contents that are not
-    kept may be lost. A resume() in another thread waits for them for up to a minute. resume() of torch_memory_saver calls them too; amemResume() of C and a resume by an NCCL call do not.
+    The functions of all resumed tags run in the order of registration, in the thread that calls resume(), before it returns.
+    If one fails, resume() raises AmemError with the tag, whose memory is active; those that have not run are called by the
+    next resume() of their tag. A pause that fails calls those of its tags too, when they are active again: contents that are
+    not kept may be lost. A resume() in another thread waits for them for up to a minute. resume() of torch_memory_saver calls
+    them too; amemResume() of C and a resume by an NCCL call do not.
     Returns an object whose remove() ends this.
     """
     encoded(tag)
