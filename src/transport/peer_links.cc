@@ -315,25 +315,26 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
                                              (why.kind == ErrorKind::peer && why.code != 0));
   if (!peer.connections.empty()) return;
   if (is_dial) return on_dial_failed(InstanceId(*connection.peer), why);
-  on_disconnected(InstanceId(*connection.peer));
+  on_disconnected(InstanceId(*connection.peer), connection.greeted);
 }
 
-void PeerLinks::on_disconnected(const InstanceId& instance) {
+void PeerLinks::on_disconnected(const InstanceId& instance, bool was_greeted) {
   if (forget_after_exec(instance)) return;
   Peer& peer = peers_.at(instance);
   const Error why = *peer.broken;
   peer.lost_calls.merge(peer.calls);
   if (why.kind == ErrorKind::protocol) fail(peer.lost_calls, why);
   if (!peer.is_partner) return forget(instance, why);
-  redial_soon(peer);
+  redial_soon(peer, was_greeted);
   if (!peer.known && peer.lost_calls.empty()) forget(instance, why);
 }
 
 /// Connects again if calls wait for it, or to find out whether the peer lives.
-void PeerLinks::redial_soon(const Peer& peer) {
+void PeerLinks::redial_soon(const Peer& peer, bool was_greeted) {
   if (peer.lost_calls.empty() && (peer.process || !peer.known)) return;
   const bool is_here = peer.info.remote_name.empty();
-  broken_.emplace(peer.info.instance, Deadline::after_ms(is_here ? kRetryMs : kRetryHostMs));
+  broken_.emplace(peer.info.instance,
+                  Deadline::after_ms(is_here || was_greeted ? kRetryMs : kRetryHostMs));
 }
 
 void PeerLinks::on_process_end(const InstanceId& instance) {

@@ -115,7 +115,7 @@ class PeerLinks {
   /// False if there is no connection.
   bool dial_peer(const InstanceId& instance);
   void on_dial_failed(const InstanceId& instance, const Error& why);
-  void redial_soon(const Peer& peer);
+  void redial_soon(const Peer& peer, bool was_greeted = false);
   void retry_soon();
 
   /// Receives one packet. False if there is none, or the connection was closed.
@@ -126,7 +126,8 @@ class PeerLinks {
   static void fail(std::map<uint64_t, Call>& calls, const Error& why);
 
   void remove_connection(uint64_t token, Error why);
-  void on_disconnected(const InstanceId& instance);
+  /// `was_greeted`: the peer had sent Hello on the last connection.
+  void on_disconnected(const InstanceId& instance, bool was_greeted);
   void on_process_end(const InstanceId& instance);
   /// False unless its process runs another program.
   bool forget_after_exec(const InstanceId& instance);
