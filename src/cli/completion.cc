@@ -14,7 +14,9 @@ constexpr char kCommand[] = "@command";
 /// zsh reads it through bashcompinit. Without words, the shell completes files.
 constexpr char kBash[] = R"(_amem() {
   local current=${COMP_WORDS[COMP_CWORD]}
-  local words=$("${COMP_WORDS[0]/#\~/$HOME}" completion for "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null)
+  local command=${COMP_WORDS[0]}  # as it is typed, so that it may contain variables
+  command -v "$command" >/dev/null || command=amem
+  local words=$("$command" completion for "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null)
   if [[ $words == @command ]]; then
     COMPREPLY=($(compgen -c -- "$current"))
   else

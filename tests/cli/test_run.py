@@ -199,6 +199,11 @@ def test_completion(amem: Amem, shell: str, typed: str, expected: str | None, ot
     assert shell == "zsh" or others not in found  # zsh compares with what is typed later
 
 
+@pytest.mark.parametrize("typed", ["~/no/amem st", '"$HOME/no/amem" st'])
+def test_completion_of_a_command_that_the_shell_has_not_expanded(amem: Amem, typed: str) -> None:
+    assert "status" in completions(amem, "bash", typed)
+
+
 def test_completion_knows_the_options_of_the_demo(amem: Amem) -> None:
     listed = set(re.findall(r"(--\w+)", amem("demo", "--help").stdout))
     offered = set(amem("completion", "for", "demo", "--").stdout.split())
