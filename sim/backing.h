@@ -36,7 +36,7 @@ class Backing {
 
   /// Waits until it may be mapped. Physical memory may be mapped immediately.
   virtual void wait_until_mappable() const {}
-  /// A mapping may be of less than all of it.
+  /// A mapping may be smaller than the allocation.
   virtual bool is_mappable_in_part() const { return false; }
 
  private:

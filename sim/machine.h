@@ -41,7 +41,8 @@ class Machine {
   Pool& device(int ordinal) { return pools_[static_cast<size_t>(ordinal)]; }
   Pool& host() { return pools_[kMaxDevices]; }
 
-  /// A new description of the state file, whose locks end with it. Invalid if that fails.
+  /// A new open file description of the state file, which ends with its locks. Invalid if that
+  /// fails.
   UniqueFd open_locks() const;
 
   /// The pool of a descriptor and its range there.

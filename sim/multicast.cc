@@ -135,6 +135,8 @@ CuResult Multicast::unbind(CuDevice device, uint64_t offset_bytes, uint64_t size
   bind->shared->state = SharedBind::kFree;
   binds_.erase(bind);
   if (binds_.empty()) {
+    unlock(slot_.get(), kFirstMulticastByte + header_->slot);
+    unlock(has_slot_.get(), 0);
     slot_.reset();
     has_slot_.reset();
   }

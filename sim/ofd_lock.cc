@@ -34,6 +34,8 @@ bool try_lock(int fd, FileRange range) { return apply(fd, F_OFD_SETLK, F_WRLCK, 
 
 bool lock_shared(int fd, uint64_t byte) { return apply(fd, F_OFD_SETLKW, F_RDLCK, {byte, 1}); }
 
+void unlock(int fd, uint64_t byte) { apply(fd, F_OFD_SETLK, F_UNLCK, {byte, 1}); }
+
 std::optional<FileRange> find_lock(int fd, FileRange range) {
   struct flock lock = request(F_WRLCK, range);
   if (fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
@@ -44,6 +46,6 @@ LockedByte::LockedByte(int fd, uint64_t byte) : fd_(fd), byte_(byte) {
   apply(fd_, F_OFD_SETLKW, F_WRLCK, {byte_, 1});
 }
 
-LockedByte::~LockedByte() { apply(fd_, F_OFD_SETLK, F_UNLCK, {byte_, 1}); }
+LockedByte::~LockedByte() { unlock(fd_, byte_); }
 
 }  // namespace amem::sim

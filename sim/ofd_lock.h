@@ -22,6 +22,9 @@ bool try_lock(int fd, FileRange range);
 /// Converts the description's lock of one byte into a read lock. Waits for writers.
 bool lock_shared(int fd, uint64_t byte);
 
+/// Ends the description's lock of one byte, also for forked children, which share the description.
+void unlock(int fd, uint64_t byte);
+
 /// A lock of another description that overlaps the range; none if there is none.
 std::optional<FileRange> find_lock(int fd, FileRange range);
 

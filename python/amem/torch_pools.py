@@ -57,9 +57,9 @@ allocators: Dict[Tuple[str, int], Any] = {}  # of each tag and kind for which a 
 owners: Dict[PoolId, Owner] = {}  # of all pools of amem
 _kept: List[Pool] = []  # of no open region and no graph: for the next region
 _ended: List[Pool] = []  # the same, with memory, for no region
-_of_graphs: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
+_graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
 captures: Dict[Any, PoolId] = {}  # the pools into which graphs are being captured, by the handle of the program
-_taken: Dict[Owner, int] = {}  # bytes of the largest pool of a region
+_largest_bytes: Dict[Owner, int] = {}  # of the pools of regions
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
 _begun: Counter[int] = collections.Counter()  # regions and captures so far, by device
 _warned: Set[Optional[str]] = set()  # tags
@@ -153,10 +153,10 @@ def is_active(owner: Owner) -> bool:
 def take(torch: Any, owner: Owner) -> Pool:
     """A pool to which nothing is routed. Of a paused tag a new one: blocks of others have no memory.
 
-    Before, returns cached memory that the pool cannot use, because PyTorch does not do so while memory is routed to a pool: if
+    First returns cached memory that the pool cannot use, because PyTorch does not do so while memory is routed to a pool: if
     the device may lack room, or if ended pools of the same owner have free segments."""
     reserved, cached = _sizes(torch, owner.device)
-    can_lack = cached > 256 << 20 and _taken.get(owner, 1 << 60) > torch.cuda.mem_get_info(owner.device)[0]
+    can_lack = cached > 256 << 20 and _largest_bytes.get(owner, 1 << 60) > torch.cuda.mem_get_info(owner.device)[0]
     has_more, _cached[owner] = cached > _cached.get(owner, 0), cached
     if can_lack or (has_more and _has_free(ended_segments(torch, lambda pool: pool.owner == owner))):
         empty_cache(torch)
@@ -176,7 +176,7 @@ def give_back(torch: Any, pool: Pool) -> None:
     """After a region: a small pool is used again, which keeps the memory of many small regions together."""
     of_pool = segments(torch, pool.id) if torch._C._cuda_hasPrimaryContext(pool.owner.device) else []
     pool.size_bytes = sum(each["total_size"] for each in of_pool)
-    _taken[pool.owner] = max(pool.size_bytes, _taken.get(pool.owner, 0))
+    _largest_bytes[pool.owner] = max(pool.size_bytes, _largest_bytes.get(pool.owner, 0))
     _check_others(torch, pool)
     if pool.size_bytes == 0 and not is_active(pool.owner):
         torch._C._cuda_releasePool(pool.owner.device, pool.id)
@@ -219,12 +219,12 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[PoolId]
     handle = getattr(handle, "id", handle)
     with _mutex:
         _begun[owner.device] += 1
-        for key in [key for key, pool in _of_graphs.items() if not _is_of_graph(pool)]:
-            del _of_graphs[key]
-        found = _of_graphs.get((owner, handle)) if is_active(owner) else None
+        for key in [key for key, pool in _graph_pools.items() if not _is_of_graph(pool)]:
+            del _graph_pools[key]
+        found = _graph_pools.get((owner, handle)) if is_active(owner) else None
         pool = found or Pool(torch, owner)
         handle = handle or pool.id
-        _of_graphs[owner, handle] = _of_graphs[owner, pool.id] = pool
+        _graph_pools[owner, handle] = _graph_pools[owner, pool.id] = pool
     captures[handle] = pool.id
     try:
         yield pool.id

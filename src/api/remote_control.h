@@ -48,7 +48,7 @@ class RemoteControl {
   }
   /// True if the thread that has counted one must wait there.
   bool holds() const { return holds_; }
-  /// Waits at the safe point. True if the process was paused there, also if the pause has failed.
+  /// Waits at the safe point. True if a pause has begun there, also if it has failed.
   bool wait_at_safe_point();
   /// The program has paused these tags (empty: all), or resumed memory, itself. From now on they
   /// are paused by the program: another process does not resume them, and neither do calls.

@@ -46,7 +46,7 @@ def _check_backend(cpu: bool, backend: Optional[str]) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _warn(reason: str) -> None:
-    """Once."""
+    """Once for each reason."""
     _LOG.warning("Regions have no effect, and pause() and resume() raise AmemError: %s", reason)
 
 

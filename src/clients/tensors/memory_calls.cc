@@ -208,8 +208,8 @@ void keep_resident(const void* pointer, const char* because) {
 
 // PyTorch allocates the workspace of a stream with its first matrix product, in a region perhaps,
 // and uses it for all that follow (CublasHandlePool.cpp@v2.11). cuBLASLt has the same workspaces,
-// or in some versions others (CUDABlas.cpp). Those of XLA are parts of its memory, which all has
-// the same tag.
+// or in some versions others (CUDABlas.cpp). XLA takes them from its own memory, all
+// of which has one tag.
 template <size_t kLibrary>
 int set_workspace(void* handle, void* workspace, size_t size_bytes) {
   keep_resident(workspace, "a workspace of cuBLAS");
