@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Two PyTorch jobs take turns on a GPU that has room for one of them.
+"""PyTorch jobs take turns on a GPU that has room for one of them.
 
-  python3 examples/phase_switch.py [--gigabytes 15] [--turns 6] [--seconds 2] [--library amem] [--picture turns.png]
+  python3 examples/phase_switch.py [--gigabytes 15] [--jobs 2] [--turns 6] [--seconds 2] [--library amem]
+                                   [--picture turns.png]
 
 Each job has a model in a region. It resumes the model with a wait, computes, and pauses: the other job gets the GPU while this
 one pauses, and nothing else connects them. With --library torch_memory_saver a lock passes the turn on, because its resume
@@ -55,7 +56,7 @@ def take_turns(options: argparse.Namespace) -> None:
     x @ x.T  # what a first matmul allocates
     with region:
         layers = [torch.randn(size, size, device="cuda", dtype=torch.bfloat16) / size**0.5 for _ in range(count)]
-    has_turn = options.job == 2  # the last one that starts
+    has_turn = options.job == options.jobs  # the last one that starts
     if has_turn and options.library != "amem":
         fcntl.flock(lock, fcntl.LOCK_EX)
     if not has_turn:
@@ -116,10 +117,11 @@ def draw(samples: List[Tuple[float, float, float]], path: str, title: str) -> No
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=15, help="of each job")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=2, help="that a job computes in its turn")
     parser.add_argument("--library", choices=("amem", "torch_memory_saver"), default="amem")
-    parser.add_argument("--spare-gigabytes", type=float, default=4, help="what is free beside one model: room for two contexts")
+    parser.add_argument("--spare-gigabytes", type=float, default=4, help="what is free beside one model: room for a context of each job")
     parser.add_argument("--picture", help="file for a picture of the memory over time")
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--lock", help=argparse.SUPPRESS)
@@ -136,7 +138,7 @@ def main() -> None:
     samples: List[Tuple[float, float, float]] = []
     with tempfile.NamedTemporaryFile() as lock:
         jobs: List[Any] = []
-        for number in (1, 2):
+        for number in range(1, options.jobs + 1):
             command = [sys.executable, __file__, *sys.argv[1:], "--job", str(number), "--lock", lock.name]
             with preload(options.library):
                 environment = dict(os.environ, AMEM_GROUP=f"job{number}")
@@ -157,7 +159,7 @@ def main() -> None:
     most_gpu, most_host = max(sample[1] for sample in samples), max(sample[2] for sample in samples)
     print(f"{options.library}: at most {most_gpu / 1024:.1f} GiB of the GPU and {most_host / 1024:.1f} GiB of the host")
     if options.picture:
-        draw(samples, options.picture, f"two jobs of {options.gigabytes:g} GB, {options.library}")
+        draw(samples, options.picture, f"{options.jobs} jobs of {options.gigabytes:g} GB, {options.library}")
     raise SystemExit(max(job.returncode for job in jobs))
 
 
