@@ -48,7 +48,7 @@ class Pool:
         _add_reference(pool)
         self.owner, self.id, self.use_count = owner, pool.id, pool.use_count
         self.size_bytes = 0  # when its last region has ended
-        self.begun = self.others = 0  # when its first region began: regions so far; bytes that PyTorch had reserved
+        self.regions_before = self.reserved_before = 0  # when its first region began: regions, bytes that PyTorch had reserved
         owners[pool.id] = owner
 
 
@@ -61,7 +61,7 @@ _graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that
 captures: Dict[Any, PoolId] = {}  # the pools into which graphs are being captured, by the handle of the program
 _largest_bytes: Dict[Owner, int] = {}  # of the pools of regions
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
-_begun: Counter[int] = collections.Counter()  # regions and captures so far, by device
+_region_counts: Counter[int] = collections.Counter()  # regions and captures so far, by device
 _warned: Set[Optional[str]] = set()  # tags
 
 
@@ -162,13 +162,13 @@ def take(torch: Any, owner: Owner) -> Pool:
         empty_cache(torch)
         reserved, _cached[owner] = _sizes(torch, owner.device)
     with _mutex:
-        _begun[owner.device] += 1
+        _region_counts[owner.device] += 1
         for pool in _kept if is_active(owner) else ():
             if pool.owner == owner:
                 _kept.remove(pool)
                 return pool
     pool = Pool(torch, owner)
-    pool.begun, pool.others = _begun[owner.device], reserved
+    pool.regions_before, pool.reserved_before = _region_counts[owner.device], reserved
     return pool
 
 
@@ -192,9 +192,9 @@ def _check_others(torch: Any, pool: Pool) -> None:
     """After the first region of a pool. Other threads may load what the program has meant to be in the region, as transformers 5
     does. Not if other regions or captures have begun meanwhile, to which the memory may belong."""
     tag, device = pool.owner.tag, pool.owner.device
-    if tag is None or tag in _warned or _begun[device] != pool.begun:
+    if tag is None or tag in _warned or _region_counts[device] != pool.regions_before:
         return
-    others = _sizes(torch, device)[0] - pool.size_bytes - pool.others
+    others = _sizes(torch, device)[0] - pool.size_bytes - pool.reserved_before
     if others >= max(_MANY_BYTES, pool.size_bytes):
         _warned.add(tag)
         _LOG.warning(
@@ -218,7 +218,7 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[PoolId]
     owner = Owner(tag, kind, torch.cuda.current_device())
     handle = getattr(handle, "id", handle)
     with _mutex:
-        _begun[owner.device] += 1
+        _region_counts[owner.device] += 1
         for key in [key for key, pool in _graph_pools.items() if not _is_of_graph(pool)]:
             del _graph_pools[key]
         found = _graph_pools.get((owner, handle)) if is_active(owner) else None

@@ -93,7 +93,7 @@ void PeerLinks::accept_waiting(WatchedFd& listener) {
     }
     if (!add_connection(std::move(socket), std::move(stream), &token).ok()) continue;
     guests_.emplace(token, Deadline::after_ms(options_.guest_ms));
-    if (guests_.size() > kMaxGuests) dismiss_guest(least_guest());
+    if (guests_.size() > kMaxGuests) dismiss_guest(guest_to_dismiss());
   }
 }
 
@@ -445,7 +445,7 @@ void PeerLinks::make_partner(Peer& peer) {
 }
 
 /// The oldest one of another host, whom the network lets through; else the oldest one.
-uint64_t PeerLinks::least_guest() {
+uint64_t PeerLinks::guest_to_dismiss() {
   for (const auto& [token, deadline] : guests_)
     if (find_connection(token)->stream) return token;
   return guests_.begin()->first;

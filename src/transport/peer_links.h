@@ -110,7 +110,7 @@ class PeerLinks {
   Peer& peer_at(const InstanceId& instance);
   void watch_process(Peer& peer, int socket);
   void make_partner(Peer& peer);
-  uint64_t least_guest();
+  uint64_t guest_to_dismiss();
   void dismiss_guest(uint64_t token);
   /// False if there is no connection.
   bool dial_peer(const InstanceId& instance);

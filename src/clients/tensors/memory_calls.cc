@@ -86,7 +86,7 @@ int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* addre
 /// What AMEM_TENSORS and AMEM_ATTRIBUTION were when interception began.
 constinit bool g_tags_driver_memory = false, g_records_untagged = false;
 /// create_in_region() has made one; PyTorch's allocator has been found in this process.
-constinit std::atomic<bool> g_has_handles_with_tag{false}, g_has_pytorch{false};
+constinit std::atomic<bool> g_has_tagged_handles{false}, g_has_pytorch{false};
 
 /// The result of a call that has allocated memory without a tag.
 int recorded(int result, const DeviceAddress* address, size_t size_bytes, const void* caller) {
@@ -202,7 +202,7 @@ void keep_resident(const void* pointer, const char* because) {
   const auto address = reinterpret_cast<DeviceAddress>(pointer);
   if (client != nullptr && client->contains(address))
     (void)client->make_persistent(address, because);
-  else if (client != nullptr && g_has_handles_with_tag)  // such as an expandable segment
+  else if (client != nullptr && g_has_tagged_handles)  // such as an expandable segment
     RegisteredRange(active<VirtualMemory>(), address, 1).keep(because);
 }
 
@@ -299,7 +299,7 @@ std::optional<DriverResult> create_in_region(std::optional<Region> (*find)(), Dr
   const std::optional<Region> region = tagged_region(find);
   SharedHandles* const handles = region ? active<SharedHandles>() : nullptr;
   if (handles == nullptr) return std::nullopt;
-  g_has_handles_with_tag = true;
+  g_has_tagged_handles = true;
   // The first memory of a process starts its service; a pause waits for the work of this context.
   (void)handles->device_of_caller();
   return handles->memory().create(handle, size_bytes, properties, flags,
