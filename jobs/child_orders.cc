@@ -120,7 +120,7 @@ std::string vfork_child(Words&) {
 
 std::string exec(Words&) { become("/bin/cat", "cat"); }
 
-std::string exec_rank(Words&) { become("/proc/self/exe", "amem_rank"); }
+std::string exec_rank(Words&) { become("/proc/self/exe", "rank_again"); }
 
 std::string end_child(Words&) {
   if (g_child == -1) throw std::runtime_error("no child");

@@ -37,6 +37,16 @@ class Children : public JobTest {
           << file;
     }
   }
+  /// Returns when the process runs a program that was started under this name: vfork(2) returns
+  /// then, those of ThreadSanitizer and of qemu-user at once.
+  static void wait_for_program(const std::string& pid, const std::string& name) {
+    wait_for(pid + " runs " + name, [&] {
+      std::ifstream line("/proc/" + pid + "/cmdline");
+      for (std::string word; std::getline(line, word, '\0');)
+        if (word == name) return true;
+      return false;
+    });
+  }
   /// The sockets of amem's peers: their numbers as /proc/net/unix has them.
   static std::set<std::string> peer_sockets() {
     std::set<std::string> files;
@@ -93,10 +103,7 @@ class ChildrenOfOneAddressSpace : public Children,
 TEST_P(ChildrenOfOneAddressSpace, WithAnotherProgramAreNotTheRank) {
   auto job = pair();
   const std::string child = (*job)[1].ask(GetParam());
-  wait_for(
-      "the child runs the other program", [&] {  // vfork(2) returns then, ThreadSanitizer's at once
-        return std::filesystem::read_symlink("/proc/" + child + "/exe").filename() != "amem_rank";
-      });
+  wait_for_program(child, "cat");
   expect_nothing_inherited(child);
 
   (*job)[0].ask("pause");
@@ -130,8 +137,7 @@ class RankWithAnotherProgram : public Children {
   /// Returns when the program runs.
   static void run(jobs::Job& job, const char* program, const std::string& order) {
     job[kGone].order(order);
-    const std::string link = "/proc/" + std::to_string(job[kGone].pid()) + "/comm";
-    for (std::string name; name != program;) std::getline(std::ifstream(link), name);
+    wait_for_program(std::to_string(job[kGone].pid()), program);
   }
   /// Without the rank that is gone, and without a wait for it.
   void expect_others_work(jobs::Job& job) const {
@@ -177,7 +183,7 @@ TEST_F(RankWithAnotherProgram, ThatIsARankAgainJoinsTheOthers) {
   jobs::Job job(setup_, 3);
   make_world(job);
 
-  run(job, "exe", "exec_rank");
+  run(job, "rank_again", "exec_rank");
   job[kGone].ask("device " + std::to_string(kGone));
   job.some(kOthers, "abort world");
   expect_others_work(job);

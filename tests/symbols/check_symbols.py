@@ -39,7 +39,8 @@ WALL_CLOCK = {"pthread_cond_timedwait", "pthread_mutex_timedlock", "sem_timedwai
 HIGHEST_TLS_BYTES = 256
 ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).
-ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
+# For aarch64 the loader has the value of the stack protector, with which BearSSL is compiled.
+ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-aarch64.so.1"}
 SHIM_NEEDS = {"libamem_nccl.so", "libc.so.6"}
 SYMMETRIC_NEEDS = ENGINE_NEEDS | {"libamem_nccl.so"}
 
