@@ -99,6 +99,11 @@ void RankProcess::order(const std::string& line) {
                              "': " + log());
 }
 
+bool RankProcess::replies_within(int limit_ms) const {
+  pollfd poll_out{out_, POLLIN, 0};
+  return !buffer_.empty() || poll(&poll_out, 1, limit_ms) != 0;
+}
+
 std::string RankProcess::read_line() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms_);
   for (;;) {

@@ -42,6 +42,8 @@ class RankProcess {
     std::string text;
   };
   Outcome outcome();
+  /// Whether the reply comes in this time; it is not read.
+  bool replies_within(int limit_ms) const;
   /// The error text of the last command, which must fail; throws if it succeeded.
   std::string failure();
   std::string ask_failing(const std::string& line);

@@ -42,6 +42,24 @@ std::string driver_calls(Words&) {
   return std::to_string(count == nullptr ? -1 : count("*"));
 }
 
+/// driver_checkpoint Lock|Checkpoint|Restore|Unlock ...: of this process by the driver, in this
+/// order.
+std::string driver_checkpoint(Words& words) {
+  struct {  // CUcheckpointLockArgs
+    unsigned timeout_ms, reserved[15];
+  } limit{10000, {}};
+  for (std::string step; words >> step;) {
+    const std::string name = "cuCheckpointProcess" + step;
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    void* const found = library == nullptr ? nullptr : dlsym(library, name.c_str());
+    if (found == nullptr) throw std::runtime_error("libcuda.so.1 has no " + name);
+    check_cuda(
+        reinterpret_cast<int (*)(int, void*)>(found)(getpid(), step == "Lock" ? &limit : nullptr),
+        name.c_str());
+  }
+  return "";
+}
+
 /// How many addresses that the network plugin of the tests has registered have other memory now.
 std::string plugin_moved(Words&) {
   const char* path = getenv("NCCL_NET_PLUGIN");
@@ -90,6 +108,7 @@ Orders MemoryOrders::orders() {
       {"memory", memory},
       {"resources", resources},
       {"driver_calls", driver_calls},
+      {"driver_checkpoint", driver_checkpoint},
       {"plugin_moved", plugin_moved},
       {"occupy", [this](Words& words) { return occupy(words); }},
       {"drain", [this](Words&) { return drain(); }},

@@ -291,6 +291,26 @@ std::optional<AddressSpace::Found> AddressSpace::find(CuDevicePtr address) {
                mapping->second.backing};
 }
 
+std::vector<BackingRef> AddressSpace::backings() {
+  std::lock_guard guard(mutex_);
+  std::vector<BackingRef> all;
+  for (const auto& [address, mapping] : mappings_) all.push_back(mapping.backing);
+  return all;
+}
+
+CuResult AddressSpace::move_device_memory(bool there) {
+  std::lock_guard guard(mutex_);
+  for (const auto& [address, mapping] : mappings_) {
+    if (!mapping.backing->is_device_memory()) continue;
+    const int prot = mapping.handle == 0 ? PROT_READ | PROT_WRITE : protection(granted(mapping));
+    const bool moved = there ? map_file(address, mapping.size_bytes, *mapping.backing, prot)
+                             : mmap(pointer(address), mapping.size_bytes, PROT_NONE,
+                                    kReserveFlags | MAP_FIXED, -1, 0) != MAP_FAILED;
+    if (!moved) return kErrorOperatingSystem;
+  }
+  return kSuccess;
+}
+
 AddressSpace::Reach AddressSpace::reach(CuDevicePtr address, size_t size_bytes, int wanted_flags,
                                         std::optional<CuDevice> device) {
   std::lock_guard guard(mutex_);

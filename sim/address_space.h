@@ -51,6 +51,11 @@ class AddressSpace {
   /// The mapping that contains the address.
   std::optional<Found> find(CuDevicePtr address);
 
+  std::vector<BackingRef> backings();
+  /// Takes the devices' memory from its addresses, for a checkpoint, or puts it there again.
+  CuResult hide_device_memory() { return move_device_memory(false); }
+  CuResult show_device_memory() { return move_device_memory(true); }
+
   enum class Reach {
     kOutside,       ///< not a device address
     kAccessible,    ///< completely accessible, possibly over several adjacent mappings
@@ -78,6 +83,7 @@ class AddressSpace {
 
   CuResult reserve_locked(size_t size_bytes, size_t alignment_bytes, CuDevicePtr wanted,
                           bool of_allocation, CuDevicePtr* address);
+  CuResult move_device_memory(bool there);
   CuDevicePtr first_free(size_t size_bytes, size_t alignment_bytes) const;
   bool reserved_by_one(CuDevicePtr address, size_t size_bytes) const;
   bool reserved(CuDevicePtr address, size_t size_bytes) const;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include "sim/checkpoint.h"
 #include "sim/cuda_abi.h"
 #include "sim/fault.h"
 #include "sim/stream.h"
@@ -23,11 +24,13 @@ void set_initialised();
 /// thread's context.
 CuResult stream_of(CuStream handle, StreamRef* stream);
 
-/// Runs the body of a driver function.
+/// Runs the body of a driver function, after a lock for a checkpoint if there is one.
 template <typename Body>
 CuResult driver_call(Function function, Body body) {
   const CuResult entered = enter_call(function);
-  return entered == kSuccess ? body() : entered;
+  if (entered != kSuccess) return entered;
+  const RunningCall running(function);
+  return body();
 }
 
 }  // namespace amem::sim

@@ -3,6 +3,7 @@
 #include "sim/backing.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -37,7 +38,46 @@ bool fill(int fd, uint64_t offset_bytes, uint64_t size_bytes, uint32_t word) {
   return true;
 }
 
+/// Copies whole granules; those that are zero stay holes.
+bool copy_granules(int from, uint64_t from_bytes, int to, uint64_t to_bytes, uint64_t size_bytes) {
+  const std::vector<char> zeros(kGranularityBytes);
+  std::vector<char> granule(kGranularityBytes);
+  for (uint64_t done = 0; done < size_bytes; done += kGranularityBytes) {
+    const auto got = pread(from, granule.data(), granule.size(), off_t(from_bytes + done));
+    if (got != ssize_t(granule.size())) return false;
+    if (granule != zeros &&
+        pwrite(to, granule.data(), granule.size(), off_t(to_bytes + done)) != got)
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+CuResult Backing::save() {
+  const UniqueFd created(memfd_create("amem-sim-checkpoint", MFD_CLOEXEC));
+  UniqueFd copy = keep_copy(created.get());
+  if (!copy.valid() || ftruncate(copy.get(), off_t(size_bytes_)) != 0 ||
+      !copy_granules(fd(), file_offset_bytes_, copy.get(), 0, size_bytes_))
+    return kErrorOperatingSystem;
+  saved_ = std::move(copy);
+  description_.reset();
+  const Pool& pool = Machine::joined()->device(properties_.location.id);
+  return pool.is_free(file_offset_bytes_, size_bytes_) ? kSuccess : kErrorNotSupported;
+}
+
+CuResult Backing::restore() {
+  if (!saved_.valid()) return kSuccess;
+  Pool& pool = Machine::joined()->device(properties_.location.id);
+  const CuResult allocated = pool.allocate(size_bytes_, properties_.gpu_direct_rdma_capable != 0,
+                                           &description_, &file_offset_bytes_);
+  if (allocated != kSuccess) return allocated;
+  if (!copy_granules(saved_.get(), 0, fd(), file_offset_bytes_, size_bytes_))
+    return kErrorOperatingSystem;
+  saved_.reset();
+  was_restored_ = true;
+  return kSuccess;
+}
 
 bool location_exists(const CuLocation& location) {
   if (on_host(location)) return location.type != kLocationHostNuma || location.id >= 0;

@@ -11,8 +11,8 @@
 /// The object of a memory handle: physical memory, or a multicast object (multicast.h).
 namespace amem::sim {
 
-/// Immutable. Shared by the handle table and the mappings of this process. Its last user closes its
-/// descriptor, which releases the process's share of the memory.
+/// Immutable, but for a checkpoint. Shared by the handle table and the mappings of this process.
+/// Its last user closes its descriptor, which releases the process's share of the memory.
 class Backing {
  public:
   Backing(UniqueFd description, uint64_t file_offset_bytes, uint64_t size_bytes,
@@ -31,6 +31,7 @@ class Backing {
   /// Memory that was exported by another process, or by this one. It cannot be exported again.
   bool is_import() const { return is_import_; }
   void mark_import() { is_import_ = true; }
+  bool is_device_memory() const { return properties_.location.type == kLocationDevice; }
   /// Imported by a fabric handle.
   void mark_fabric() { properties_.requested_handle_types = kHandleTypeFabric; }
 
@@ -39,12 +40,22 @@ class Backing {
   /// A mapping may be smaller than the allocation.
   virtual bool is_mappable_in_part() const { return false; }
 
+  /// For a checkpoint: copies the memory to the host and releases it. kErrorNotSupported: a
+  /// descriptor or another process holds it too.
+  CuResult save();
+  /// New memory with what was saved. kErrorOutOfMemory: it can be called again.
+  CuResult restore();
+  /// Memory that was restored cannot be exported either (checkpoint.h).
+  bool was_restored() const { return was_restored_; }
+
  private:
   UniqueFd description_;
   uint64_t file_offset_bytes_;
   uint64_t size_bytes_;
   CuAllocationProp properties_;
   bool is_import_ = false;
+  UniqueFd saved_;
+  bool was_restored_ = false;
 };
 
 using BackingRef = std::shared_ptr<Backing>;

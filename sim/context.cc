@@ -88,6 +88,11 @@ void Context::synchronize() {
   for (const Mark& mark : marks) mark.stream->wait_for(mark.position);
 }
 
+bool Context::idle() {
+  const std::vector<StreamRef> all = streams();
+  return std::all_of(all.begin(), all.end(), [](const StreamRef& one) { return one->idle(); });
+}
+
 CuResult Context::enqueue(Stream& stream, Operation operation) {
   std::lock_guard guard(submission_);
   const CuResult fits = local_memory_.fit_stack(operation.stack_bytes);
@@ -160,6 +165,13 @@ Context* context_of(CuContext handle) {
   auto* context = reinterpret_cast<Context*>(handle);
   std::lock_guard guard(known().mutex);
   return known().contexts.contains(context) ? context : nullptr;
+}
+
+std::vector<Context*> all_contexts() {
+  std::lock_guard guard(known().mutex);
+  std::vector<Context*> all;
+  for (const auto& [context, owned] : known().contexts) all.push_back(owned.get());
+  return all;
 }
 
 CuContext handle_of(Context* context) { return reinterpret_cast<CuContext>(context); }

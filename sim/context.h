@@ -58,6 +58,10 @@ class Context {
   /// Begins it again, without streams. kErrorOutOfMemory as make_context().
   CuResult revive(uint64_t id);
 
+  /// True if none of its streams has work.
+  bool idle();
+  std::vector<BackingRef> local_memory() { return local_memory_.backings(); }
+
   /// True if access to the peer was not enabled before.
   bool enable_peer(CuDevice peer);
   bool disable_peer(CuDevice peer);
@@ -85,6 +89,9 @@ CuResult make_context(CuDevice device, unsigned flags, Context** context);
 /// The context of an ABI handle; null for an unknown handle.
 Context* context_of(CuContext handle);
 CuContext handle_of(Context* context);
+
+/// All contexts that were ever made.
+std::vector<Context*> all_contexts();
 
 /// The primary contexts, one for each device, active while retained (CUDA Driver API, "Primary
 /// Context Management"). Errors as make_context().

@@ -179,6 +179,19 @@ struct CuMulticastProp {
   unsigned long long flags;
 };
 
+// CUprocessState.
+enum CuProcessState : int {
+  kProcessRunning = 0,
+  kProcessLocked = 1,
+  kProcessCheckpointed = 2,
+  kProcessFailed = 3,
+};
+
+struct CuCheckpointLockArgs {
+  unsigned timeout_ms;
+  unsigned reserved[15];
+};
+
 struct CuIpcMemHandle {
   char reserved[64];
 };

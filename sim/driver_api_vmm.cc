@@ -90,7 +90,8 @@ AMEM_SIM_API CuResult cuMemExportToShareableHandle(void* shareable, CuMemHandle 
     const BackingRef backing = Handles::instance().find(handle);
     if (shareable == nullptr || backing == nullptr || flags != 0) return kErrorInvalidValue;
     const bool asked = (backing->properties().requested_handle_types & type) == type;
-    if ((type != kHandleTypePosixFd && type != kHandleTypeFabric) || !asked || backing->is_import())
+    if ((type != kHandleTypePosixFd && type != kHandleTypeFabric) || !asked ||
+        backing->is_import() || backing->was_restored())
       return kErrorInvalidValue;
     if (type == kHandleTypeFabric) return export_fabric(*backing, shareable);
     UniqueFd fd;

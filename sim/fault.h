@@ -8,7 +8,7 @@
 /// failures and delays that tests request (sim.h).
 namespace amem::sim {
 
-enum class FunctionKind { kAnytime, kPlain, kMemory, kUnsafe, kUnsafeMemory };
+enum class FunctionKind { kAnytime, kCheckpoint, kPlain, kMemory, kUnsafe, kUnsafeMemory };
 
 /// One value for each row of functions.def.
 enum class Function : unsigned {

@@ -42,4 +42,11 @@ bool Handles::release(CuMemHandle handle) {
   return true;
 }
 
+std::vector<BackingRef> Handles::backings() {
+  std::lock_guard guard(mutex_);
+  std::vector<BackingRef> all;
+  for (const auto& [handle, entry] : entries_) all.push_back(entry.backing);
+  return all;
+}
+
 }  // namespace amem::sim

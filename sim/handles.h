@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "sim/backing.h"
 
@@ -27,6 +28,8 @@ class Handles {
 
   /// Removes a reference. False for an unknown value.
   bool release(CuMemHandle handle);
+
+  std::vector<BackingRef> backings();
 
  private:
   struct Entry {

@@ -67,4 +67,9 @@ void LocalMemory::release() {
   stack_bytes_ = 0;
 }
 
+std::vector<BackingRef> LocalMemory::backings() {
+  std::lock_guard guard(mutex_);
+  return granules_;
+}
+
 }  // namespace amem::sim

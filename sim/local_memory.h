@@ -30,6 +30,8 @@ class LocalMemory {
   /// Returns all memory: the context has ended.
   void release();
 
+  std::vector<BackingRef> backings();
+
   static constexpr uint64_t kInitialStackBytes = 1024;
 
  private:

@@ -53,6 +53,10 @@ unsigned char* Pool::all() {
   return all_;
 }
 
+bool Pool::is_free(uint64_t offset_bytes, uint64_t size_bytes) const {
+  return !find_lock(query_fd_.get(), {offset_bytes, size_bytes}).has_value();
+}
+
 bool Pool::unused() const { return !find_lock(query_fd_.get(), {0, 0}).has_value(); }
 
 bool Pool::clear() {

@@ -74,6 +74,9 @@ class Pool {
   /// The range of an allocation's descriptor; nothing if the descriptor is not of this pool.
   std::optional<PhysicalRange> describe(int fd) const;
 
+  /// True if nobody holds a part of the range.
+  bool is_free(uint64_t offset_bytes, uint64_t size_bytes) const;
+
   uint64_t capacity_bytes() const { return capacity_bytes_; }
   /// At most the capacity.
   uint64_t used_bytes();

@@ -176,6 +176,15 @@ CuResult reexport(Remote& remote, UniqueFd* out) {
   return result;
 }
 
+CuResult checkpoint() {
+  using Step = CuResult (*)(int, void*);
+  CuCheckpointLockArgs limit{10000, {}};
+  const CuResult locked =
+      reinterpret_cast<Step>(driver_symbol("cuCheckpointProcessLock"))(getpid(), &limit);
+  if (locked != kSuccess) return locked;
+  return reinterpret_cast<Step>(driver_symbol("cuCheckpointProcessCheckpoint"))(getpid(), nullptr);
+}
+
 CuResult obey(Remote& remote, const Request& request, UniqueFd passed, Reply* reply,
               UniqueFd* out) {
   switch (request.command) {
@@ -197,6 +206,15 @@ CuResult obey(Remote& remote, const Request& request, UniqueFd passed, Reply* re
       if (pread(passed.get(), name, sizeof name, 0) != sizeof name) return kErrorUnknown;
       return driver().cuMemImportFromShareableHandle(&remote.handle, name, kHandleTypeFabric);
     }
+    case Command::kCreate: {
+      CuAllocationProp wanted = {};
+      wanted.type = kAllocationPinned;
+      wanted.requested_handle_types = kHandleTypePosixFd;
+      wanted.location = {kLocationDevice, 0};
+      return driver().cuMemCreate(&remote.handle, request.value, &wanted, 0);
+    }
+    case Command::kCheckpoint:
+      return checkpoint();
     case Command::kCloseFd:
       remote.fd.reset();
       return kSuccess;

@@ -24,14 +24,16 @@ enum class Command : int32_t {
   kImport,               ///< the descriptor that comes with the command, which is kept open
   kImportFabric,         ///< the fabric handle, which is in the file that comes with the command
   kCloseFd,
-  kMap,    ///< reserve, map and grant access to value bytes
-  kRead,   ///< the first 32-bit word
-  kWrite,  ///< value to the first 32-bit word
+  kMap,     ///< reserve, map and grant access to value bytes
+  kCreate,  ///< value bytes of memory, in place of an import
+  kRead,    ///< the first 32-bit word
+  kWrite,   ///< value to the first 32-bit word
   kUnmap,
   kRelease,
   kReexport,      ///< of the imported handle; the descriptor comes with the answer
   kReadUnmapped,  ///< copy from an address that is reserved but not mapped
   kAddDevice,     ///< value to the imported multicast object
+  kCheckpoint,    ///< of itself
 };
 
 struct Answer {
