@@ -78,7 +78,7 @@ Process::Process(const Driver& found)
   engine.timeout_ms = environment().timeout_ms;
   engine.gate_timeout_ms = environment().gate_timeout_ms;
   engine.resume_wait_ms = environment().resume_wait_ms;
-  engine.job_key = environment().job_key;
+  if (!environment().job_key.empty()) engine.job_key = JobKey::read(environment().job_key);
   engine.interfaces = variable_now("NCCL_SOCKET_IFNAME");
   nccl.session = &session;
   nccl.gate.resume_on_call(environment().resume_on_call);

@@ -85,7 +85,7 @@ TEST_F(FabricHandleTest, OfSymmetricMemoryIsMadeIfTheLauncherHasStartedAllRanksH
 
 // Of NCCL and of symmetric memory, whoever imports them.
 TEST_F(FabricHandleTest, WithAJobKeySaysWhereTheOwnerListens) {
-  context_.job_key = "the key of this job alone";
+  context_.job_key = JobKey::read("the key of this job alone");
   context_.interfaces = "lo";
   for (const AllocationId id : {shared_, symmetric_}) {
     const std::optional<IpcHandle> made = handle_of_ours(id);
@@ -99,7 +99,7 @@ TEST_F(FabricHandleTest, WithAJobKeySaysWhereTheOwnerListens) {
 }
 
 TEST_F(FabricHandleTest, WithAKeyThatCannotBeUsedIsTheDriversAndTheLogSaysWhyOnce) {
-  context_.job_key = "short";
+  context_.job_key = JobKey::read("short");
   testing::internal::CaptureStderr();
   EXPECT_EQ(handle_of_ours(shared_), std::nullopt);
   EXPECT_EQ(handle_of_ours(shared_), std::nullopt);
@@ -123,7 +123,7 @@ TEST_F(FabricHandleTest, OfAnotherHostIsNotImportedWithoutAKey) {
 
 // The descriptor is that of an importer of this host.
 TEST_F(FabricHandleTest, OfADescriptorThatIsOfferedDoesNotTravel) {
-  context_.job_key = "the key of this job alone";
+  context_.job_key = JobKey::read("the key of this job alone");
   context_.interfaces = "lo";
   const HostAddress at = handle_of_ours(shared_).value().address;
   const IpcHandle offered =
@@ -131,9 +131,7 @@ TEST_F(FabricHandleTest, OfADescriptorThatIsOfferedDoesNotTravel) {
           .value();
   context_.peers.load()->withdraw();
   Node importer;
-  ASSERT_TRUE(
-      importer.service->open_to_hosts(JobKey::read(context_.job_key).value(), context_.interfaces)
-          .ok());
+  ASSERT_TRUE(importer.service->open_to_hosts(context_.job_key->value(), context_.interfaces).ok());
   importer.service->locate(context_.self, at);
   const Result<Received> reply = importer.ask(context_.self, TokenQuery{0, offered.nonce});
   ASSERT_TRUE(reply.ok()) << reply.error().message;

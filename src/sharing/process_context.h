@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/exit_flag.h"
@@ -11,6 +12,7 @@
 #include "memory/client.h"
 #include "memory/registry.h"
 #include "sharing/peer_table.h"
+#include "transport/job_key.h"
 #include "transport/peer_service.h"
 
 namespace amem {
@@ -28,8 +30,9 @@ struct ProcessContext {
   long timeout_ms = 60000;
   long gate_timeout_ms = 1800000;  ///< how long a call waits for a paused process
   long resume_wait_ms = 0;         ///< how long a resume waits for GPU memory
-  std::string job_key{};           ///< AMEM_JOB_KEY
-  std::string interfaces{};        ///< of the network between the hosts: listen_for_hosts()
+  /// AMEM_JOB_KEY, unless it is not set. Its file may be slow: nothing reads it under a lock.
+  std::optional<Result<JobKey>> job_key{};
+  std::string interfaces{};  ///< of the network between the hosts: listen_for_hosts()
   Clients clients{};
   PeerTable peer_table{};
   std::atomic<PeerService*> peers{nullptr};

@@ -93,11 +93,11 @@ void Sharing::join(const ScopeId& scope, int members, int member) {
 }
 
 std::optional<HostAddress> Sharing::host_address() {
-  if (context_.job_key.empty()) return std::nullopt;
+  if (!context_.job_key.has_value()) return std::nullopt;
   MutexLock lock(start_mutex_);
   if (host_address_.has_value()) return *host_address_;
   const auto open = [&]() -> Result<HostAddress> {
-    const JobKey key = AMEM_TRY(JobKey::read(context_.job_key));
+    const JobKey key = AMEM_TRY(*context_.job_key);
     return context_.peers.load()->open_to_hosts(key, context_.interfaces);
   };
   const Result<HostAddress> opened = open();
@@ -118,7 +118,7 @@ AMEM_NOT_ANALYSED std::optional<Result<IpcHandleBytes>> Sharing::make_fabric_han
                                       : local_members_.has_joined();
   const bool is_of_host = are_known && local_members_.are_on_this_host();
   std::optional<HostAddress> address = HostAddress();
-  if (is_of_host || !context_.job_key.empty()) AMEM_TRY(start());
+  if (is_of_host || context_.job_key.has_value()) AMEM_TRY(start());
   if (!is_of_host) address = host_address();
   if (!address.has_value()) return std::nullopt;
   context_.devices.prepare({allocation.device()});

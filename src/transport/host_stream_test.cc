@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -260,6 +262,21 @@ TEST(JobKey, IsAValueOrTheContentsOfAFile) {
   const Result<JobKey> absent = JobKey::read(path);
   ASSERT_FALSE(absent.ok());
   EXPECT_NE(absent.error().message.find(path), std::string::npos);
+}
+
+// Neither waits for a writer nor takes a key away from another process.
+TEST(JobKey, OfAFifoIsRefusedAtOnce) {
+  const std::string path = testing::TempDir() + "/amem-fifo-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  for (const bool is_written : {false, true}) {
+    const UniqueFd writer(is_written ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1);
+    const ssize_t written = is_written ? write(writer.get(), kKey, strlen(kKey)) : 0;
+    ASSERT_EQ(written, is_written ? ssize_t(strlen(kKey)) : 0);
+    const Result<JobKey> refused = JobKey::read(path);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().message, "AMEM_JOB_KEY: " + path + " is not a regular file");
+  }
+  unlink(path.c_str());
 }
 
 }  // namespace

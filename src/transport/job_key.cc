@@ -3,6 +3,7 @@
 #include "transport/job_key.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,8 +22,11 @@ Result<JobKey> JobKey::read(const std::string& setting) {
 #endif
   std::string key = setting;
   if (setting.starts_with('/')) {
-    const UniqueFd file(
-        open(setting.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is none
+    // O_NONBLOCK: a FIFO without a writer must not be waited for.
+    const UniqueFd file(open(setting.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat info = {};
+    if (file.valid() && fstat(file.get(), &info) == 0 && !S_ISREG(info.st_mode))
+      return misuse_error("AMEM_JOB_KEY: %s is not a regular file", setting.c_str());
     key.resize(4096);
     const ssize_t got = file.valid() ? ::read(file.get(), key.data(), key.size()) : -1;
     if (got < 0) return os_error(errno, "AMEM_JOB_KEY: read(%s)", setting.c_str());

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Memory with fabric handles that processes of another host import, on simulated hosts.
+#include <sys/stat.h>
+
+#include <fstream>
+
 #include "tests/process/progress.h"
 #include "tests/process/simulated_hosts.h"
 #include "tests/process/simulated_job.h"
@@ -24,6 +28,10 @@ class Hosts : public JobTest {
     job_->make("world");
   }
   void check() { job_->all("check world" + counts()); }
+  /// Not in /dev/shm, which each host has to itself.
+  static std::string file(const char* name) {
+    return testing::TempDir() + "/amem-hosts-" + std::to_string(getpid()) + "-" + name;
+  }
   std::string log(int rank) { return (*job_)[rank].log(1 << 20); }
 
   /// Of everything that NCCL holds, nothing stays.
@@ -135,17 +143,37 @@ TEST_F(Hosts, RankWithoutAmemFailsWhenItConnects) {
   EXPECT_TRUE(has((*job_)[1].failure(), "mem_import")) << log(1);
 }
 
-TEST_F(Hosts, KeyThatIsTooShortIsRefusedInASentenceAndTheMemoryStays) {
-  for (int rank : {0, 1}) setup_.environment_of_rank[rank]["AMEM_JOB_KEY"] = "short";
+TEST_F(Hosts, KeyThatCannotBeUsedIsRefusedInASentenceAndTheMemoryStays) {
+  const std::string fifo = file("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  setup_.environment_of_rank[0]["AMEM_JOB_KEY"] = "short";
+  setup_.environment_of_rank[1]["AMEM_JOB_KEY"] = fifo;
   start({0, 1});
   check();
   job_->all("pause");
   for (int rank : {0, 1}) {
-    EXPECT_TRUE(has(log(rank), "AMEM_JOB_KEY has 5 characters, and needs 16 at least"));
     EXPECT_GT(totals((*job_)[rank]).fixed, 0u);
   }
+  EXPECT_TRUE(has(log(0), "AMEM_JOB_KEY has 5 characters, and needs 16 at least")) << log(0);
+  EXPECT_TRUE(has(log(1), "AMEM_JOB_KEY: " + fifo + " is not a regular file")) << log(1);
   job_->all("resume");
   check();
+  std::filesystem::remove(fifo);
+}
+
+// Its file may be on a slow disk. Exports read it no more, which hold a lock that all calls need.
+TEST_F(Hosts, KeyFileIsReadBeforeAnythingIsShared) {
+  const std::string path = file("key");
+  std::ofstream(path) << "the key of this job alone";
+  hosts_.place(&setup_, {0, 1});
+  for (int rank : {0, 1}) setup_.environment_of_rank[rank]["AMEM_JOB_KEY"] = path;
+  job_ = std::make_unique<jobs::Job>(setup_, 2);
+  job_->use_devices({0, 1});
+  job_->all("unique");
+  std::filesystem::remove(path);
+  job_->make("world");
+  check();
+  pause_and_resume({0, 1});
 }
 
 TEST_F(Hosts, RankThatIsKilledIsNotWaitedFor) {
