@@ -390,7 +390,7 @@ void amemEnable(void);
  * that uses memory with a tag, by any thread. Every process of a job calls it equally often,
  * between two steps of its work. Returns 0, in less than 50 ns, or 1 if the thread must call
  * amemWaitAtSafePoint() now, because amem pause holds the job. Always the same thread: amem pause
- * is refused while two living threads have reached safe points. */
+ * is refused while two living threads reach safe points in turns. */
 int amemSafePoint(void);
 
 /* Waits at the safe point while amem pause holds or has paused the process. Then the memory is at

@@ -30,7 +30,8 @@ namespace amem {
 /// back; if one is not, the command pauses the others again.
 ///
 /// amem does not see launches of kernels, and threads of PyTorch launch the backward pass in each
-/// step. A second thread with safe points of its own is known, and the process refuses to be held.
+/// step. A second thread with safe points of its own is known, and the process refuses to be held,
+/// unless the safe points have moved from one thread to the other for good.
 ///
 /// Thread-safe.
 class RemoteControl {
@@ -85,6 +86,9 @@ class RemoteControl {
   /// The thread that has reached the last safe point, its id, and that of the one before it.
   static inline constinit std::atomic<pthread_t> thread_{};
   static inline constinit std::atomic<pid_t> tid_{0}, other_tid_{0};
+  /// The first of its safe points in a row, and whether it is the one before that one, too.
+  static inline constinit std::atomic<uint64_t> first_in_row_{0};
+  static inline constinit std::atomic<bool> has_returned_{false};
 
   ProcessContext& context_;
   Session& session_;

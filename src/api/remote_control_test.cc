@@ -311,6 +311,7 @@ TEST_F(RemoteControlTest, GoesOnAfterTheResumeOfACommandThatHasEnded) {
 }
 
 TEST_F(RemoteControlTest, RefusesWhileAnotherThreadHasSafePointsToo) {
+  RemoteControl::count_safe_point();
   std::atomic<bool> ends = false;
   std::atomic<bool> is_there = false;
   std::thread other([&] {
@@ -328,6 +329,46 @@ TEST_F(RemoteControlTest, RefusesWhileAnotherThreadHasSafePointsToo) {
   other.join();
   EXPECT_TRUE(send({Action::hold, kCommand, 0, kLongMs}).ok) << "the other thread has ended";
   (void)send({Action::release, kCommand});
+}
+
+/// A thread of the program that reaches as many safe points as it is told.
+class Stepper {
+ public:
+  ~Stepper() {
+    ends_ = true;
+    thread_.join();
+  }
+  void steps(int count) {
+    for (wanted_ += count; reached_ < wanted_;) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<bool> ends_ = false;
+  std::atomic<int> wanted_ = 0, reached_ = 0;
+  std::thread thread_{[this] {
+    for (; !ends_; std::this_thread::yield())
+      for (; reached_ < wanted_; ++reached_) RemoteControl::count_safe_point();
+  }};
+};
+
+TEST_F(RemoteControlTest, HoldsAThreadThatHasTakenTheSafePointsOverFromOneThatLives) {
+  const auto hold = [&] { return send({Action::hold, kCommand, 0, kLongMs}); };
+  Stepper first, second;
+  first.steps(3);
+  second.steps(15);
+  const ControlReply early = hold();
+  EXPECT_FALSE(early.ok);
+  EXPECT_NE(early.text.find("ask again some steps later"), std::string::npos) << early.text;
+  second.steps(1);
+  EXPECT_TRUE(hold().ok);
+  (void)send({Action::release, kCommand});
+
+  first.steps(1);
+  EXPECT_FALSE(hold().ok);
+  second.steps(1000);
+  const ControlReply later = hold();
+  EXPECT_FALSE(later.ok) << "they alternate";
+  EXPECT_NE(later.text.find("let one thread reach them all"), std::string::npos) << later.text;
 }
 
 }  // namespace
