@@ -97,10 +97,10 @@ class Families:
 
 
 class Collector:
-    """Asks all amem processes of this user at each scrape."""
+    """Asks all amem processes of one user at each scrape."""
 
-    def __init__(self, program: str) -> None:
-        self._command = [program, "status", "--json"]
+    def __init__(self, program: str, which: List[str]) -> None:
+        self._command = [program, "status", "--json", *which]
         self._asking = threading.Lock()
 
     def describe(self) -> List[Any]:
@@ -148,11 +148,12 @@ def main(program: str, arguments: List[str]) -> None:
     parser = argparse.ArgumentParser(prog="amem exporter", description="Serves what amem status shows for Prometheus.")
     parser.add_argument("--listen", type=address, default="127.0.0.1:9436", metavar="[ADDRESS]:PORT", help="default: %(default)s")
     parser.add_argument("--once", action="store_true", help="print the metrics, such as for node_exporter's textfile collector")
+    parser.add_argument("--user", metavar="NAME|UID", help="the processes of this user, for root")
     options = parser.parse_args(arguments)
     if not HAS_CLIENT:
         sys.exit("amem: amem exporter needs prometheus_client: pip install 'amem[exporter]'")
     registry = CollectorRegistry()
-    registry.register(Collector(program))
+    registry.register(Collector(program, ["--user", options.user] if options.user else []))
     if options.once:
         text = generate_latest(registry).decode()
         print(text, end="")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 try:
     from rich.cells import set_cell_size
@@ -184,9 +184,9 @@ class Top(App):
     # By priority: before a key is given to what has the focus, so that what is typed after / at once is part of the filter.
     BINDINGS = (*KEYS, Binding("ctrl+c", "quit", priority=True), Binding("slash", "filter", priority=True))
 
-    def __init__(self, program: str, status: Any) -> None:
+    def __init__(self, program: str, status: Any, which: Sequence[str] = ()) -> None:
         super().__init__(ansi_color=True)
-        self.program, self.status = program, status
+        self.program, self.status, self.which = program, status, which
         self.rows: List[Row] = []
         self.sorted_by, self.is_descending, self.problem = COLUMNS[0], False, ""
 
@@ -261,7 +261,7 @@ class Top(App):
             self.push_screen(question, lambda yes: self.run_worker(self.change(verb, row)) if yes else None)
 
     async def change(self, verb: str, row: Row) -> None:
-        command = [self.program, verb, "--pid", str(row.pid), *(["--tag", row.tag] if verb == "pause" else [])]
+        command = [self.program, verb, *self.which, "--pid", str(row.pid), *(["--tag", row.tag] if verb == "pause" else [])]
         child = subprocess.Popen(command, start_new_session=True, **PIPES)
         while child.poll() is None:  # no thread waits for it: this program may end before
             await asyncio.sleep(0.05)
@@ -273,12 +273,14 @@ class Top(App):
 def main(program: str, arguments: List[str]) -> None:
     parser = argparse.ArgumentParser(prog="amem top", description="Shows what amem status shows, live.")
     parser.add_argument("--interval", default="1", metavar="SECONDS", help="default: %(default)s")
-    interval = parser.parse_args(arguments).interval
+    parser.add_argument("--user", metavar="NAME|UID", help="the processes of this user, for root")
+    options = parser.parse_args(arguments)
+    which = ["--user", options.user] if options.user else []
     if os.environ.get("TERM", "dumb") in ("", "dumb") or not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
         print("amem: amem top needs a terminal; amem status --watch needs none", file=sys.stderr)
         sys.exit(2)
-    with subprocess.Popen([program, "status", "--json", f"--watch={interval}"], **PIPES) as status:
-        (top := Top(program, status)).run(mouse=False)
+    with subprocess.Popen([program, "status", "--json", f"--watch={options.interval}", *which], **PIPES) as status:
+        (top := Top(program, status, which)).run(mouse=False)
     if top.problem:
         sys.exit(f"amem: {top.problem}")
 

@@ -47,8 +47,8 @@ struct Word {
 constexpr char kDemo[] =
     "--help --version --ranks=N --communicators=N --cycles=N --simulate --what=tags|symmetric "
     "--json=FILE";
-constexpr char kExporter[] = "--help --listen=ADDRESS --once";
-constexpr char kTop[] = "--help --interval=SECONDS";
+constexpr char kExporter[] = "--help --listen=ADDRESS --once --user=NAME";
+constexpr char kTop[] = "--help --interval=SECONDS --user=NAME";
 
 std::vector<Word> words_of(const CLI::App& command, const std::string& commands) {
   const std::string& name = command.get_name();

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from conftest import TIMEOUT_S, Amem, assert_sentence
-from test_status import MIB, REPLY, memory, rank_of, start  # noqa: F401 (a fixture)
+from test_status import MIB, REPLY, memory, process_of_nobody, rank_of, start  # noqa: F401 (a fixture)
 
 parser = pytest.importorskip("prometheus_client.parser")
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -34,9 +34,9 @@ def exporter(amem: Amem, *arguments: str, **settings: str) -> "subprocess.Popen[
     )
 
 
-def once(amem: Amem, **settings: str) -> dict[str, list[Any]]:
+def once(amem: Amem, *arguments: str, **settings: str) -> dict[str, list[Any]]:
     """The samples of one scrape by name."""
-    process = exporter(amem, "--once", **settings)
+    process = exporter(amem, "--once", *arguments, **settings)
     out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, err
     return samples(out)
@@ -122,6 +122,15 @@ def test_shows_the_gpus(amem: Amem, start: Start) -> None:  # noqa: F811
 
     gpus = {sample.labels["gpu"]: sample for sample in found["amem_gpu_used_bytes"]}
     assert gpus["GPU-12345678-1"].labels["index"] == "7" and gpus["GPU-12345678-1"].value == 2 << 30
+
+
+def test_root_sees_the_processes_of_another_user(amem: Amem) -> None:
+    with process_of_nobody(amem) as (child, _):
+        assert of(child.pid, once(amem, "--user", "nobody")["amem_process_info"])
+        assert not of(child.pid, once(amem).get("amem_process_info", []))
+    process = exporter(amem, "--once", "--user", "nosuch")
+    assert process.communicate(timeout=TIMEOUT_S)[1] == "amem: amem status has failed: amem: there is no user nosuch\n"
+    assert process.returncode == 1
 
 
 def test_status_that_fails_is_a_metric(amem: Amem, tmp_path: Path) -> None:

@@ -169,6 +169,8 @@ COMPLETED = [
     ("amem demo --what ", "symmetric", "--what"),
     ("amem exporter --", "--listen", "--group"),
     ("amem top --", "--interval", "--listen"),
+    ("amem top --u", "--user", "--interval"),
+    ("amem exporter --o", "--once", "--user"),
     ("amem completion ", "fish", "--help"),
     ("amem help s", "status", "--help"),
 ]

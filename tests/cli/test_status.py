@@ -228,8 +228,11 @@ def test_csv_has_a_row_for_each_tag_of_a_gpu(amem: Amem, start: Callable[..., su
     assert_sentence(amem("status", "--json", "--csv"), 2, "--json excludes --csv")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_root_sees_the_processes_of_another_user(amem: Amem) -> None:
+@contextlib.contextmanager
+def process_of_nobody(amem: Amem) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """It answers with REPLY; and a folder that its user may enter."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         program = shutil.copy(amem.folder / "tests" / "cli_status_peer", folder)
@@ -237,13 +240,18 @@ def test_root_sees_the_processes_of_another_user(amem: Amem) -> None:
         child = subprocess.Popen(command, user="nobody", group="nogroup", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             assert child.stdout.readline() == "ready\n"
-            assert str(child.pid) not in amem("status").stdout.split()
-            assert str(child.pid) in amem("status", "--user", "nobody").stdout.split()
-            command = [shutil.copy(amem.command, folder), "status", "--user", "root"]
-            assert_sentence(subprocess.run(command, user="nobody", capture_output=True, text=True), 1, "the processes of user root cannot be seen: only root can")
-            assert str(child.pid) in amem("status", "--user", "65534").stdout.split()
+            yield child, folder
         finally:
             end(child)
+
+
+def test_root_sees_the_processes_of_another_user(amem: Amem) -> None:
+    with process_of_nobody(amem) as (child, folder):
+        assert str(child.pid) not in amem("status").stdout.split()
+        assert str(child.pid) in amem("status", "--user", "nobody").stdout.split()
+        command = [shutil.copy(amem.command, folder), "status", "--user", "root"]
+        assert_sentence(subprocess.run(command, user="nobody", capture_output=True, text=True), 1, "the processes of user root cannot be seen: only root can")
+        assert str(child.pid) in amem("status", "--user", "65534").stdout.split()
     assert_sentence(amem("status", "--user", "nosuch"), 2, "there is no user nosuch")
 
 

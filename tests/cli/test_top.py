@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from conftest import TIMEOUT_S, Amem, assert_sentence
-from test_status import MIB, memory, rank_of, start  # noqa: F401 (a fixture)
+from test_status import MIB, memory, process_of_nobody, rank_of, start  # noqa: F401 (a fixture)
 
 SOURCE = Path(os.environ["AMEM_TEST_SOURCE"])
 NEEDS = SOURCE / "build" / "needs" / "top"
@@ -52,7 +52,7 @@ MUTE = {"pid": 77, "reason": "no reply within 2000 ms"}
 class Live:
     """The program `amem top` under the pilot, over a program `amem` that says what a test orders."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, which: tuple[str, ...]) -> None:
         self.folder = folder
         program = folder / "amem"
         # The status comes through a pipe; pause and resume note their arguments and end as the test says.
@@ -62,7 +62,7 @@ class Live:
         self.answers("echo 'process 4000: 18432 MiB released in 0.342 s'")
         self.child = subprocess.Popen([program, "status"], **amem_top.PIPES)
         self.lines = open(folder / "lines", "w", encoding="utf-8")  # noqa: SIM115 (live() closes it)
-        self.top = amem_top.Top(str(program), self.child)
+        self.top = amem_top.Top(str(program), self.child, which)
         self.pilot: Any = None
 
     def answers(self, shell: str) -> None:
@@ -98,11 +98,11 @@ class Live:
         return ["".join(segment.text for segment in self.table().render_line(y)).rstrip() for y in range(self.table().size.height)]
 
 
-def live(tmp_path: Path, scenario: Callable[[Live], Any], size: tuple[int, int] = (80, 24)) -> Live:
+def live(tmp_path: Path, scenario: Callable[[Live], Any], size: tuple[int, int] = (80, 24), which: tuple[str, ...] = ()) -> Live:
     """Runs the steps of a test."""
 
     async def run() -> Live:
-        one = Live(tmp_path)
+        one = Live(tmp_path, which)
         async with one.top.run_test(size=size) as one.pilot:
             await scenario(one)
         return one
@@ -212,6 +212,16 @@ def test_asks_before_it_pauses_or_resumes(tmp_path: Path, key: str, what: str, c
         assert [each.message for each in one.top._notifications] == ["process 4000: 18432 MiB released in 0.342 s"]
 
     live(tmp_path, steps)
+
+
+def test_pauses_processes_of_the_user_whose_it_shows(tmp_path: Path) -> None:
+    async def steps(one: Live) -> None:
+        await one.says(status(ENGINE))
+        await one.pilot.press("r", "y")
+        await one.until(lambda: one.top._notifications)
+        assert one.called() == ["resume --user ann --pid 4000"]
+
+    live(tmp_path, steps, which=("--user", "ann"))
 
 
 def test_says_why_a_pause_has_failed(tmp_path: Path) -> None:
@@ -363,10 +373,10 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(amem: Amem, folder: Path, width: int, **settings: str) -> Iterator[Terminal]:
+def terminal(amem: Amem, folder: Path, width: int, *arguments: str, **settings: str) -> Iterator[Terminal]:
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
-    (folder / "top").write_text(shlex.join(command(amem, "--interval", "0.2")))
+    (folder / "top").write_text(shlex.join(command(amem, "--interval", "0.2", *arguments)))
     simulated = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(folder)}
     one = Terminal(folder, width, variables(amem, **simulated, **settings))
     try:
@@ -409,6 +419,11 @@ def test_follows_a_job_and_leaves_the_terminal_as_it_was(amem: Amem, tmp_path: P
         assert screen.run("display-message", "-p", "#{alternate_on} #{cursor_flag}") == "0 1\n"
         assert (tmp_path / "before").read_text() == (tmp_path / "after").read_text() != ""
         assert watching(amem, tmp_path) == 0
+
+
+def test_root_sees_the_processes_of_another_user(amem: Amem, tmp_path: Path) -> None:
+    with process_of_nobody(amem) as (child, _), terminal(amem, tmp_path, 80, "--user", "nobody") as screen:
+        screen.shows(rf" {child.pid} .*nccl")
 
 
 def test_a_job_that_ends_vanishes_and_a_mute_one_is_named(amem: Amem, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]) -> None:  # noqa: F811
