@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=2, help="that a job computes in its turn")
     parser.add_argument("--library", choices=("amem", "torch_memory_saver"), default="amem")
-    parser.add_argument("--spare-gigabytes", type=float, default=4, help="what is free beside one model: room for a context of each job")
+    parser.add_argument("--spare-gigabytes", type=float, default=4, help="free beside one model: room for the contexts")
     parser.add_argument("--picture", help="file for a picture of the memory over time")
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--lock", help=argparse.SUPPRESS)

@@ -27,8 +27,8 @@ class SimulatedHosts {
   SimulatedHosts() {
     if (!run("unshare --net --uts --mount true")) return;
     for (int host = 0; host < 2; ++host) holders_.push_back(hold());
-    exist_ = run("ip link add name amem0 netns " + std::to_string(holders_[0]) +
-                 " type veth peer name amem0 netns " + std::to_string(holders_[1]));
+    exist_ = on(
+        0, "ip link add name amem0 type veth peer name amem0 netns " + std::to_string(holders_[1]));
     for (const int host : {0, 1})
       exist_ = exist_ && on(host, "ip addr add " + address(host) + "/24 dev amem0") &&
                on(host, "ip link set lo up") && on(host, "ip link set amem0 up");

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from imported_torch import ImportedTorch
+
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 240
 # What the programs have at hand.
@@ -77,13 +79,14 @@ def runtime_for(python: Path, build: Path) -> Path:
 
 
 class SimulatedTorch:
-    """Runs programs with PyTorch in processes of their own, each on simulated GPUs of its own."""
+    """Runs programs with PyTorch in processes of their own, on simulated GPUs of the test."""
 
-    def __init__(self, machine: Path) -> None:
+    def __init__(self, machine: Path, started: dict[str, ImportedTorch]) -> None:
         self.python = Path(os.environ["AMEM_TEST_TORCH"])
         self.build = Path(os.environ["AMEM_TEST_BUILD"]).resolve()
         self.runtime = runtime_for(self.python, self.build)
         self.machine = machine
+        self.started = started
 
     def variables(self, **settings: str) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items()
@@ -104,7 +107,14 @@ class SimulatedTorch:
 
     def run(self, code: str, **settings: str) -> str:
         """What a program with HEAD printed. It must end without an error."""
-        return self.script("-c", HEAD + code, **settings)
+        at_start = {name: value for name, value in settings.items() if name.startswith(("PYTORCH_", "LD_"))}
+        key = repr(at_start)  # what PyTorch and the loader read before the program begins
+        if key not in self.started:
+            self.started[key] = ImportedTorch(self.python, self.variables(**at_start))
+        printed, errors = self.machine.with_name("printed"), self.machine.with_name("errors")
+        ended = self.started[key].run(HEAD + code, self.variables(**settings), (printed, errors), TIMEOUT_S)
+        assert ended == 0, printed.read_text() + errors.read_text()
+        return printed.read_text().strip()
 
     def script(self, *arguments: str | Path, **settings: str) -> str:
         done = subprocess.run([self.python, *arguments], env=self.variables(**settings), capture_output=True, text=True,
@@ -113,8 +123,16 @@ class SimulatedTorch:
         return done.stdout.strip()
 
 
+@pytest.fixture(scope="module")
+def started() -> Iterator[dict[str, ImportedTorch]]:
+    processes: dict[str, ImportedTorch] = {}
+    yield processes
+    for process in processes.values():
+        process.end()
+
+
 @pytest.fixture
-def simulated(tmp_path: Path) -> Iterator[SimulatedTorch]:
+def simulated(tmp_path: Path, started: dict[str, ImportedTorch]) -> Iterator[SimulatedTorch]:
     machine = tmp_path / "machine"
-    yield SimulatedTorch(machine)
+    yield SimulatedTorch(machine, started)
     shutil.rmtree(machine, ignore_errors=True)  # simulated GPU memory: pytest keeps tmp_path
