@@ -290,7 +290,7 @@ const void* amemGetBackup(const void* pointer, size_t size_bytes);
  * Returns as amemMalloc(). */
 int amemResumeOnCall(int enable);
 
-/* If `retain` is not 0, memory of amemKindKeep is paused as amemKindRetain is. Of such memory,
+/* If `retain` is not 0, memory of amemKindKeep is paused as amemKindRetain is. Of amemKindKeep,
  * amemReadBackup() and amemGetBackup() also work after a resume: with the contents of the last
  * pause, until the next pause or free, or a pause that lacks host memory. The host memory stays in
  * use. 0, the default: only while the memory is paused. Returns as amemMalloc(). */

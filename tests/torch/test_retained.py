@@ -70,3 +70,24 @@ for _ in range(2):
     amem.resume("weights")
     expect(torch.equal(weights.cpu(), masters.to(torch.bfloat16)), "contents")
 """)
+
+
+def test_retained_copy_of_an_active_tensor_is_not_its_contents(simulated: SimulatedTorch) -> None:
+    simulated.run("""
+with amem.region("weights", retain=True):
+    weights = of(3 * MIB)
+write(weights, 1)
+amem.pause("weights")
+expect(holds(amem.backup(weights), 1), "the copy while paused")
+amem.resume("weights")
+write(weights, 2)
+for copy in (False, True):
+    try:
+        amem.backup(weights, copy=copy)
+    except amem.AmemError as error:
+        expect("is not paused" in str(error), error)
+    else:
+        sys.exit("contents of the last pause")
+amem.pause("weights")
+expect(holds(amem.backup(weights), 2), "the copy of the next pause")
+""", GMM_LOG="1")

@@ -120,9 +120,9 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
                         "an expandable segment of PyTorch, cannot be read)",
                         size_bytes, address);
   const Backing& backing = registry_.backing_of(*allocation);
-  // A resume that has failed keeps what is saved.
+  // A resume that has failed keeps what is saved. Contents of Kind::retain change after a resume.
   const bool is_saved = backing.state == BackingState::resident
-                            ? backing.saved != nullptr
+                            ? backing.saved != nullptr && allocation->kind != Kind::retain
                             : backing.state != BackingState::saving;
   if (!is_saved || !is_kept(allocation->kind))
     return misuse_error("the memory at 0x%" PRIx64 " is not paused with its contents kept",
