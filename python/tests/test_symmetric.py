@@ -81,6 +81,42 @@ def test_ranks_pause_and_resume_in_any_order(rendezvous: tuple[Actor, Actor, str
     assert (owner.ask("read(pointer)"), importer.ask(f"read({address})")) == ("{1}", "{1}")
 
 
+FABRIC = (
+    START
+    + """
+c10.c10_fabric_symmetric.restype = c10.c10_import_fabric.restype = ctypes.c_uint64
+c10.c10_init()
+pointer = c10.c10_fabric_symmetric(SIZE, ctypes.byref(handle))
+fill(pointer, 1)
+def name():
+    found = ctypes.create_string_buffer(64)
+    assert c10.c10_export_fabric(handle, found) == 0
+    return found.raw
+def receive(name):
+    return c10.c10_import_fabric(name, SIZE, ctypes.byref(ctypes.c_uint64(0)))
+def persistent():
+    return {why: size // MIB for why, size in amem.stats()["persistent"].items()}
+"""
+)
+
+
+@pytest.mark.parametrize("ranks_here", ["2", "1"])
+def test_memory_with_fabric_handles_leaves_if_all_ranks_are_on_this_host(actor: Callable[..., Actor], ranks_here: str) -> None:
+    settings = {"AMEM_SIM_FABRIC": "domain", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": ranks_here}
+    owner, importer = actor(FABRIC, **settings), actor(FABRIC, **settings)
+    address = importer.ask(f"receive({owner.ask('name()')})")
+    assert importer.ask(f"read({address})") == "{1}"
+    stays = ranks_here == "1"
+    for fill in (2, 3):
+        importer.ask(f"fill({address}, {fill})")
+        owner.ask("amem.pause('symmetric')")
+        assert owner.ask("totals()") == ("{'resident_bytes': 4, 'released_bytes': 0}" if stays else "{'resident_bytes': 0, 'released_bytes': 4}")
+        assert owner.ask("persistent()") == ("{'exported as a fabric handle': 4}" if stays else "{}")
+        assert importer.ask(f"read({address})") == (f"{{{fill}}}" if stays else "1")
+        owner.ask("amem.resume('symmetric')")
+        assert (owner.ask("read(pointer)"), importer.ask(f"read({address})")) == (f"{{{fill}}}",) * 2
+
+
 def test_memory_is_freed_in_any_state(rendezvous: tuple[Actor, Actor, str]) -> None:
     owner, importer, address = rendezvous
     owner.ask("amem.pause('symmetric')")

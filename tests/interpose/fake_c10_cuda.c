@@ -55,14 +55,31 @@ static uint64_t map(uint64_t handle, size_t size_bytes) {
   return address;
 }
 
-/// As CUDASymmetricMemoryAllocator::alloc(): stores the handle, which PyTorch keeps.
-uint64_t c10_symmetric(size_t size_bytes, uint64_t* handle) {
-  const Properties properties = {1, 1, 1, 0, NULL, {0}};
+static uint64_t symmetric(size_t size_bytes, int handle_type, uint64_t* handle) {
+  const Properties properties = {1, handle_type, 1, 0, NULL, {0}};
   size_t granularity = 0;
   if (table.cuMemGetAllocationGranularity(&granularity, &properties, 1) != 0 ||
       table.cuMemCreate(handle, size_bytes, &properties, 0) != 0)
     return 0;
   return map(*handle, size_bytes);
+}
+
+/// As CUDASymmetricMemoryAllocator::alloc(): stores the handle, which PyTorch keeps.
+uint64_t c10_symmetric(size_t size_bytes, uint64_t* handle) {
+  return symmetric(size_bytes, 1, handle);
+}
+
+/// The same where get_fabric_access() finds an IMEX channel, and the rendezvous through a store.
+uint64_t c10_fabric_symmetric(size_t size_bytes, uint64_t* handle) {
+  return symmetric(size_bytes, 8, handle);
+}
+
+int c10_export_fabric(uint64_t handle, unsigned char name[64]) {
+  return table.cuMemExportToShareableHandle(name, handle, 8, 0);
+}
+
+uint64_t c10_import_fabric(unsigned char name[64], size_t size_bytes, uint64_t* handle) {
+  return table.cuMemImportFromShareableHandle(handle, name, 8) != 0 ? 0 : map(*handle, size_bytes);
 }
 
 /// As an expandable segment.

@@ -61,18 +61,23 @@ if torch.__version__ < (2, 10) and torch.cuda.memory._snapshot()["allocator_sett
 """
 
 
-def runtime_for(python: Path, build: Path) -> Path:
-    """The CUDA runtime and cuBLAS for this PyTorch (cudart.cc, cublas.cc), compiled once."""
+def headers_of(python: Path) -> tuple[Path, list[str]]:
+    """The packages of an environment, and options of the compiler for CUDA's headers in it."""
     packages = Path(subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                                    capture_output=True, text=True, check=True).stdout.strip())
     headers = [file.parent for name in ("cuda_runtime_api.h", "cublas_v2.h") for file in packages.glob(f"nvidia/*/include/{name}")]
     assert len(headers) == 2, f"{packages} has no headers of the CUDA runtime and cuBLAS"
+    return packages, [f"-I{folder}" for folder in headers]
+
+
+def runtime_for(python: Path, build: Path) -> Path:
+    """The CUDA runtime and cuBLAS for this PyTorch (cudart.cc, cublas.cc), compiled once."""
+    packages, includes = headers_of(python)
     sources = [Path(__file__).with_name(name) for name in ("cudart.cc", "cublas.cc", "nccl.cc")]
     library = build / "tests" / "torch" / ("libcudart-" + str(packages).strip("/").replace("/", "-") + ".so")
     if not library.exists() or any(library.stat().st_mtime < source.stat().st_mtime for source in sources):
         library.parent.mkdir(parents=True, exist_ok=True)
         made = library.with_suffix(f".{os.getpid()}")
-        includes = [f"-I{folder}" for folder in headers]
         subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", made, *sources, *includes, "-ldl"], check=True)
         made.rename(library)
     return library
@@ -87,6 +92,9 @@ class SimulatedTorch:
         self.runtime = runtime_for(self.python, self.build)
         self.machine = machine
         self.started = started
+
+    def headers(self) -> list[str]:
+        return headers_of(self.python)[1]
 
     def variables(self, **settings: str) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items()
