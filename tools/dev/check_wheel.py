@@ -29,6 +29,7 @@ add_executable(hello hello.c)
 target_link_libraries(hello PRIVATE amem::nccl amem::amem_nccl)
 """
 SHT_SYMTAB = 2  # elf(5)
+SHA_256 = struct.pack("<2I", 0x428A2F98, 0x71374491)  # its first constants (FIPS 180-4): BearSSL is linked in
 MACHINES = {"x86_64": 62, "aarch64": 183}  # EM_X86_64 and EM_AARCH64
 PRELOAD = "torch_memory_saver_hook_mode_preload.abi3.so"
 # Without a GPU there is nothing to pause, but every layer down to the simulated driver answers.
@@ -116,6 +117,11 @@ def check_machine(package: Path, machine: str) -> None:
         raise Failed(f"not for {machine}: {', '.join(wrong) or 'no program at all'}")
 
 
+def check_job_key(library: Path) -> None:
+    if SHA_256 not in library.read_bytes():
+        raise Failed(f"{library} has no SHA-256: it was built without BearSSL, which AMEM_JOB_KEY needs")
+
+
 def check_files(package: Path) -> None:
     headers = [f"include/{name}" for name in ("nccl.h", "amem.h", "amem/memory.hpp", "amem/symmetric.hpp")]
     for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc", "lib/libamem_symmetric.so"):
@@ -123,6 +129,7 @@ def check_files(package: Path) -> None:
             raise Failed(f"{package / file} is missing")
     if len(list(package.parent.glob("amem-*.dist-info/licenses/NOTICE"))) != 1:
         raise Failed("NOTICE is missing, which has the licenses of what is linked in")
+    check_job_key(package / "lib" / "libamem_nccl.so")
     check_stripped(package)
 
 

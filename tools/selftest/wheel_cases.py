@@ -45,6 +45,16 @@ class Wheel(unittest.TestCase):
             with self.assertRaisesRegex(module.Failed, "not stripped: .*libamem.so"):
                 module.check_stripped(Path(folder))
 
+    def test_library_without_bearssl_fails(self) -> None:
+        module = check_wheel()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "libamem_nccl.so")
+            path.write_bytes(library(11) + module.SHA_256)
+            module.check_job_key(path)
+            path.write_bytes(library(11))
+            with self.assertRaisesRegex(module.Failed, "libamem_nccl.so has no SHA-256: it was built without BearSSL"):
+                module.check_job_key(path)
+
     def test_without_the_command_fails(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             wheel = Path(folder, "amem-1.0-py3-none-any.whl")
