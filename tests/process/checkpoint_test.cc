@@ -59,6 +59,18 @@ TEST_F(DriverCheckpoint, RanksReturnOneAfterTheOther) {
   job->all("check world" + counts());
 }
 
+TEST_F(DriverCheckpoint, PauseBesideALockedPeerFailsInTimeAndCanBeRepeated) {
+  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2000);
+  const auto job = pair();
+  (*job)[0].ask("driver_checkpoint Lock");
+  const std::string why = (*job)[1].ask_failing("pause");
+  EXPECT_TRUE(has(why + (*job)[1].log(), "process " + std::to_string((*job)[0].pid()))) << why;
+  (*job)[0].ask("driver_checkpoint Unlock");
+  (*job)[1].ask("pause");
+  (*job)[1].ask("resume");
+  job->all("check world" + counts());
+}
+
 TEST_F(DriverCheckpoint, JobThatHasNotPausedIsRefusedWithAndWithoutAmem) {
   expect_refused((*pair())[0]);
   setup_.rank_program =
