@@ -2,12 +2,15 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """amem pause and amem resume of a job of which a rank is stopped, has no room or several threads: all ranks or none."""
 
+import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +72,33 @@ def test_stopped_process_of_another_job_counts_for_that_one(start: Start) -> Non
     continue_rank(other, 0)
     assert job.goes_on() and other.goes_on()
     assert job.end() == RIGHT == other.end()
+
+
+def test_rank_that_starts_amem_after_the_command_is_paused_with_its_job(start: Start, build: Build, tmp_path: Path) -> None:
+    group, go = f"late.{os.getpid()}", tmp_path / "go"
+    variables, pauses = build.runtime_variables(), []
+
+    def pause_the_first() -> None:
+        def first() -> Any:
+            status = json.loads(subprocess.run([build.command, "status", "--json"], env=variables, capture_output=True, check=False).stdout)
+            return next((each for each in status["processes"] if each["group_name"] == group), None)
+
+        until(first)
+        pauses.append(subprocess.Popen([build.command, "pause", "--group", group], env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        until(lambda: first()["remote"]["pid"] == pauses[0].pid)
+        go.touch()
+
+    late = ["sh", "-c", f'until [ -e "{go}" ]; do sleep 0.01; done; exec "$@"', "sh"]
+    with ThreadPoolExecutor() as beside:
+        pausing = beside.submit(pause_the_first)
+        job = start("late", only={1: late})
+        pausing.result(TIMEOUT_S)
+    out, err = pauses[0].communicate(timeout=TIMEOUT_S)
+    assert (pauses[0].returncode, out.count("\n"), err) == (0, 2, "")
+    assert [state(job, rank) for rank in (0, 1)] == ["paused"] * 2
+    assert job.amem("resume", "--group", job.group).returncode == 0
+    assert job.goes_on()
+    assert job.end() == RIGHT
 
 
 def test_rank_that_is_stopped_while_it_is_held_does_not_pause_later(start: Start) -> None:

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <utility>
 
 #include "base/deadline.h"
 #include "cli/failure.h"
@@ -79,7 +80,38 @@ void settle(Job& job, const Control& first, const Control& meanwhile = {}) {
     (void)poll(nullptr, 0, kIntervalMs);
 }
 
-/// Holds all processes at the same safe point (api/remote_control.h), and returns its number.
+/// Of a process that does not answer: as in engine/room_wait.cc, from what it was started with.
+std::string job_at_start(long pid) {
+  for (const char* name : {"AMEM_GROUP=", "AMEM_GROUPID="})
+    if (const std::string group = started_with(pid, {name}); !group.empty() && group != "0")
+      return "group " + group;
+  std::string parent;
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("PPid:\t")) parent = line.substr(strlen("PPid:\t"));
+  struct stat pid_namespace {};
+  (void)stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &pid_namespace);
+  return fmt::format("parent {} in {}", parent, pid_namespace.st_ino);
+}
+
+/// The processes of this user that no caller has taken from it, by job.
+std::map<std::string, Job>& new_processes() {
+  static std::set<InstanceId> known;
+  static std::map<std::string, Job> jobs;
+  Job found;
+  for (const InstanceId& instance : known_instances())
+    if (known.insert(instance).second) found.push_back({{instance}});
+  ask_all(found, {});
+  for (const Process& process : found) {
+    const bool answers = process.silence.empty();
+    jobs[answers ? process.reply.job : job_at_start(process.pid)].push_back(process);
+  }
+  return jobs;
+}
+
+/// Holds all processes at the same safe point (api/remote_control.h), and returns its number. Adds
+/// those of the job that have begun to run amem meanwhile: one that is held there has communicators
+/// with them.
 uint64_t hold(Job& job, const Deadline& deadline) {
   request(job, {Action::hold, 0, 0, kHoldMs});
   check_done(job);
@@ -97,7 +129,13 @@ uint64_t hold(Job& job, const Deadline& deadline) {
         others += fmt::format("; {} has reached {}{}", name_of(process), reply.safe_points,
                               reply.safe_points == target ? " and does not wait there" : "");
     }
-    if (others.empty()) return target;
+    if (others.empty()) {
+      const Job later =
+          job.empty() ? Job() : std::exchange(new_processes()[job.front().reply.job], {});
+      if (later.empty()) return target;
+      job.insert(job.end(), later.begin(), later.end());
+      return hold(job, deadline);
+    }
     if (is_past || deadline.passed())
       throw Failure(
           kFailed,
@@ -193,32 +231,13 @@ void resume_job(Job& job, const RemoteOptions& options) {
   ask_all(job, {Action::release});
 }
 
-/// Of a process that does not answer: as in engine/room_wait.cc, from what it was started with.
-std::string job_at_start(long pid) {
-  for (const char* name : {"AMEM_GROUP=", "AMEM_GROUPID="})
-    if (const std::string group = started_with(pid, {name}); !group.empty() && group != "0")
-      return "group " + group;
-  std::string parent;
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("PPid:\t")) parent = line.substr(strlen("PPid:\t"));
-  struct stat pid_namespace {};
-  (void)stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &pid_namespace);
-  return fmt::format("parent {} in {}", parent, pid_namespace.st_ino);
-}
-
 /// The selected processes, by job.
 std::map<std::string, Job> jobs_of(const RemoteOptions& options) {
-  Job all;
-  for (const InstanceId& instance : known_instances()) all.push_back({{instance}});
-  ask_all(all, {});
-  std::map<std::string, Job> jobs;
+  std::map<std::string, Job> jobs = std::exchange(new_processes(), {});
   std::string chosen = "group " + options.group;
-  for (const Process& process : all) {
-    const std::string job = process.silence.empty() ? process.reply.job : job_at_start(process.pid);
-    if (options.pid > 0 && process.pid == options.pid) chosen = job;
-    jobs[job].push_back(process);
-  }
+  for (const auto& [name, job] : jobs)
+    if (options.pid > 0 && std::ranges::find(job, options.pid, &Process::pid) != job.end())
+      chosen = name;
   if (!options.all) std::erase_if(jobs, [&](const auto& job) { return job.first != chosen; });
   if (!jobs.empty()) return jobs;
   throw Failure(kFailed, options.all       ? "no process of this user runs amem"
