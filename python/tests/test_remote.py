@@ -262,6 +262,35 @@ print(read(made), read(kept), flush=True)
     assert child.communicate(timeout=TIMEOUT_S)[0] == "{5} {7}\n"
 
 
+def test_pause_of_the_program_stays_its_own(build: Build, tmp_path: Path) -> None:
+    code = """
+import ctypes, os, pathlib, sys, amem
+library, cuda, context, p = ctypes.CDLL("libamem_nccl.so"), ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+assert library.amemMalloc(ctypes.byref(p), ctypes.c_size_t(4 << 20), b"weights", 0) == 0
+amem.pause()
+print(os.getpid(), flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    amem.safe_point()
+print(amem.state("weights"), flush=True)
+"""
+    settings = build.runtime_variables(AMEM_GROUP=f"own.{os.getpid()}")
+    child = subprocess.Popen([build.command, "run", "--", sys.executable, "-c", code, tmp_path / "end"], env=settings, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == str(child.pid)
+
+    def says(*arguments: str) -> str:
+        command = [str(build.command), *arguments, "--pid", str(child.pid)]
+        done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    for tag in ("nccl", "weights"):
+        assert says("pause", "--tag", tag).startswith(f"process {child.pid}: 0 MiB released in ")
+        assert ("0 MiB restored" if tag == "weights" else "not paused by amem pause") in says("resume")
+    (tmp_path / "end").touch()
+    assert child.communicate(timeout=TIMEOUT_S)[0] == "paused\n"
+
+
 def test_an_interrupt_waits_for_the_resume(build: Build) -> None:
     code = """
 import ctypes, os, signal, amem

@@ -205,6 +205,16 @@ def test_rank_that_is_stopped_in_its_resume(start: Start, build: Build) -> None:
     assert job.end() == RIGHT
 
 
+@pytest.mark.parametrize("action, point", [("pause", "pause_begun"), ("resume", "resume_half_created")])
+def test_job_that_ends_meanwhile_is_an_error(start: Start, build: Build, action: str, point: str) -> None:
+    seeded = build.folder / "tests" / "seeded" / "lib" / "libamem_nccl.so"
+    job = start(ranks=1, only={0: [f"LD_PRELOAD={seeded}", f"AMEM_TEST_STEP_POINT={point}={int(signal.SIGKILL)}"]})
+    if action == "resume":
+        assert job.amem("pause", "--group", job.group).returncode == 0
+    done = job.amem(action, "--group", job.group)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"amem: the job is not {action}d: its processes have ended\n")
+
+
 def test_resume_beside_one_that_waits_for_room(start: Start) -> None:
     def act(action: str, job: Job, *options: str) -> None:
         done = job.amem(action, "--group", job.group, *options)

@@ -66,6 +66,7 @@ void request(Job& job, const Control& control) {
 }
 
 void check_done(const Job& job) {
+  if (job.empty()) throw Failure(kFailed, "its processes have ended");
   for (const Process& process : job)
     if (!process.reply.ok) throw Failure(kFailed, name_of(process) + ": " + process.reply.text);
 }
@@ -130,8 +131,7 @@ uint64_t hold(Job& job, const Deadline& deadline) {
                               reply.safe_points == target ? " and does not wait there" : "");
     }
     if (others.empty()) {
-      const Job later =
-          job.empty() ? Job() : std::exchange(new_processes()[job.front().reply.job], {});
+      const Job later = std::exchange(new_processes()[job.front().reply.job], {});
       if (later.empty()) return target;
       job.insert(job.end(), later.begin(), later.end());
       return hold(job, deadline);
@@ -153,8 +153,8 @@ std::string take_back(Job job, const Control& first, State state, Control opposi
   std::string problems;
   for (const Process& process : job)
     if (!process.silence.empty() && process.reply.state == State::pausing)
-      problems +=
-          fmt::format("; it may be paused when it continues: amem resume --pid {}", process.pid);
+      problems += fmt::format("; it may be paused when it continues: amem resume {}",
+                              process.pid > 0 ? fmt::format("--pid {}", process.pid) : "--all");
   std::erase_if(job, [](const Process& process) { return !process.silence.empty(); });
   try {
     settle(job, first, first);
@@ -163,7 +163,7 @@ std::string take_back(Job job, const Control& first, State state, Control opposi
     });
     for (const Process& process : job) opposite.safe_point = process.reply.safe_points;
     settle(job, opposite);
-    check_done(job);
+    if (!job.empty()) check_done(job);
   } catch (const Failure& failure) {
     problems += fmt::format("; {}: amem status says what is paused", failure.what());
   }
@@ -178,7 +178,6 @@ bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadli
     const uint64_t safe_point = is_nccl ? 0 : hold(job, deadline);
     const std::vector<Tag> tags(options.tags.begin(), options.tags.end());
     settle(job, {Action::pause, 0, safe_point, try_ms, tags});
-    if (job.empty()) throw Failure(kFailed, "its processes have ended");
     check_done(job);
     return true;
   } catch (const Failure& failure) {
@@ -214,6 +213,7 @@ void resume_job(Job& job, const RemoteOptions& options) {
     if (is_other) fmt::print("{}: not paused by amem pause\n", name_of(process));
     return is_other;
   });
+  if (job.empty()) return;
   Control hold{Action::hold, 0, 0, kHoldMs};
   for (const Process& process : job) hold.safe_point = process.reply.safe_points;
   try {
