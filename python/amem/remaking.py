@@ -91,7 +91,8 @@ def pausing(tags: Collection[str], resumed: Collection[str] = ()) -> Iterator[No
     try:
         yield
     except BaseException as error:
-        has_changed = isinstance(error, AmemError) and error.code not in (None, NOTHING_CHANGED)
+        # Another exception is that of a signal's handler, which takes the place of the pause's error.
+        has_changed = not isinstance(error, AmemError) or error.code not in (None, NOTHING_CHANGED)
         _end_pause(functions, has_changed)
         try:
             if has_changed:

@@ -247,6 +247,25 @@ print(fail(amem.switch, pause=["kept"], resume=["weights"], wait=9), amem.state(
     assert run(code).splitlines() == ["True active {5} {7} ['made']", "[]", "True active {5} ['made']"]
 
 
+def test_contents_are_made_again_after_a_pause_that_fails_while_a_signal_arrives(run: Callable[..., str]) -> None:
+    """The exception of the signal's handler takes the place of the pause's error."""
+    code = CALLS + FAILING + """
+from amem import session
+kept, call = weights("kept"), session.call
+def interrupted(name, *arguments):
+    try:
+        call(name, *arguments)
+    except amem.AmemError:
+        raise KeyboardInterrupt from None
+session.call = interrupted
+print(attempt(fail, amem.pause), amem.state("weights"), read(made), read(kept), taken())
+simulator.amemSimSetFault(b"")
+amem.pause("weights")
+print(fail(amem.switch, pause=["kept"], resume=["weights"], wait=9), amem.state("weights"), read(made), read(kept), taken())
+"""
+    assert run(code).splitlines() == ["True active {5} {7} ['made']", "True active {5} {7} ['made']"]
+
+
 def test_pause_that_is_refused_calls_nothing(run: Callable[..., str]) -> None:
     assert run(CALLS + FAILING + "print(attempt(amem.pause, 'context') is not None, read(made), taken())") == "True {7} []"
     code = CALLS + FAILING + """
