@@ -58,8 +58,10 @@ bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others,
   for (const TicketEntry& other : others) all.push_back(&other);
   for (const TicketEntry* const entry : all) {
     JobPlace& job = jobs[entry->job];
-    job.fewest_resumes = std::min(job.fewest_resumes, entry->resumes);
-    job.gpus.merge(gpus_of(*entry));
+    const auto gpus = gpus_of(*entry);
+    // One that has nothing to resume is not waited for.
+    if (!gpus.empty()) job.fewest_resumes = std::min(job.fewest_resumes, entry->resumes);
+    job.gpus.insert(gpus.begin(), gpus.end());
   }
   const auto in_queue = [&](const TicketEntry& entry) {
     return entry.joined_ns != 0 && (&entry == &own || now < entry.counts_until_ns);
@@ -158,11 +160,12 @@ Result<bool> RoomTicket::is_first() {
   return comes_first(entry_, others(), now_ns());
 }
 
-void RoomTicket::leave(bool resumed, Deadline deadline) {
+void RoomTicket::leave(bool resumed, Deadline deadline, const std::set<std::string>& paused_gpus) {
   MutexLock lock(mutex_);
   entry_.waits = 0;
   entry_.resumes += resumed ? 1 : 0;
   if (!resumed) entry_.joined_ns = 0;
+  if (resumed) set_job(entry_.job, paused_gpus);
   entry_.counts_until_ns = now_ns() + int64_t{deadline.left_ms()} * 1'000'000;
   (void)write();
   joined_ = false;

@@ -38,7 +38,7 @@ bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others,
 /// Jobs are ordered by the time at which the first of their processes joined, on all GPUs alike. A
 /// job comes before a later one if they have a GPU in common. Its processes on different GPUs are
 /// first together; those on the same GPU, one after another. A job keeps its place until all of its
-/// processes have resumed as often as the one that has resumed most often.
+/// processes with paused memory have resumed as often as the one that has resumed most often.
 ///
 /// Tickets stand one after another in a file of the user's folder (open_user_file()). The owner of
 /// a ticket holds a lock on its bytes, which ends with the process, and extends the time until
@@ -60,9 +60,9 @@ class RoomTicket {
   Status join(const std::string& job, const std::set<std::string>& gpus);
   /// True if no other process comes first. Extends the place. Errors: os.
   Result<bool> is_first();
-  /// Leaves the queue. If the resume has succeeded, the place counts until `deadline` for processes
-  /// of the job that have not resumed yet.
-  void leave(bool resumed, Deadline deadline);
+  /// Leaves the queue. If the resume has succeeded, memory of `paused_gpus` is still paused, and
+  /// the place counts until `deadline` for processes of the job that have not resumed yet.
+  void leave(bool resumed, Deadline deadline, const std::set<std::string>& paused_gpus = {});
   /// True if a resume of any process of the user, also of this one, waits for memory of one of
   /// these GPUs.
   bool is_awaited(const std::set<std::string>& gpus);

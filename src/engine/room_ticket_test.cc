@@ -80,6 +80,13 @@ TEST(ComesFirst, PlaceRemainsUntilAllProcessesOfTheJobHaveResumed) {
   EXPECT_TRUE(comes_first(b1, {a0, a1, b0}, kNow));
 }
 
+// a0 has resumed its tags one by one; a1 has less tags.
+TEST(ComesFirst, ProcessWithoutPausedMemoryIsNotWaitedFor) {
+  const TicketEntry a0 = entry("a", {"0"}, 10, false, 2), b0 = entry("b", {"0"}, 30);
+  EXPECT_TRUE(comes_first(b0, {a0, entry("a", {}, 20, false, 1)}, kNow));
+  EXPECT_FALSE(comes_first(b0, {a0, entry("a", {"1"}, 20, false, 1)}, kNow));
+}
+
 TEST(ComesFirst, ProcessesOfOneJobOnOneGpuAreFirstOneAfterAnother) {
   const TicketEntry first = entry("a", {"0"}, 10), second = entry("a", {"0", "1"}, 20),
                     third = entry("a", {"2"}, 30);

@@ -33,7 +33,7 @@ RoomWait::RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<s
       cancelled_(cancelled) {}
 
 RoomWait::~RoomWait() {
-  if (in_queue_) ticket_.leave(resumed_, deadline_);
+  if (in_queue_) ticket_.leave(resumed_, deadline_, gpus_);
 }
 
 bool RoomWait::ended() const {

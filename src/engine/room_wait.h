@@ -38,7 +38,11 @@ class RoomWait {
   Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);
   /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.
   bool lost_turn() const { return lost_turn_; }
-  void note_success() { resumed_ = true; }
+  /// The resume has succeeded; memory of these GPUs is still paused.
+  void note_success(const std::set<std::string>& paused_gpus) {
+    resumed_ = true;
+    gpus_ = paused_gpus;
+  }
 
  private:
   bool ended() const;
@@ -46,7 +50,7 @@ class RoomWait {
 
   ProcessContext& context_;
   RoomTicket& ticket_;
-  const std::set<std::string> gpus_;
+  std::set<std::string> gpus_;
   const long wait_ms_;
   const Deadline deadline_;
   const std::atomic<bool>* const cancelled_;

@@ -141,6 +141,18 @@ TEST_F(RoomWaitTest, BehindAnotherProcessHoldsNothing) {
   EXPECT_TRUE(are_intact(weights_));
 }
 
+// Another process of the job has resumed all of its memory at once.
+TEST_F(RoomWaitTest, OneTagAfterAnotherKeepsNoPlaceForAJobThatHasResumed) {
+  RoomTicket of_job, other;
+  ASSERT_TRUE(of_job.join(job_of(context_), {kGpu}).ok());
+  of_job.leave(true, patience());
+  ASSERT_TRUE(session_.pause({{"weights", "kv_cache"}}).ok());
+  EXPECT_TRUE(session_.resume(waiting("weights")).ok());
+  EXPECT_TRUE(session_.resume(waiting("kv_cache")).ok());
+  ASSERT_TRUE(other.join("another job", {kGpu}).ok());
+  EXPECT_TRUE(other.is_first().value());
+}
+
 TEST_F(RoomWaitTest, OfAGpuThatIsNotKnownWaitsForEveryProcess) {
   pause_weights_and_fill();
   set_room(kObjects);

@@ -396,8 +396,8 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
-    wait.note_success();
     if (wait_ms == 0) note_ticket(true);
+    if (wait_ms > 0) wait.note_success(paused_gpus(context_.clients.tags()));
     return status;
   }
   constexpr long kMaxMs = 1000;
