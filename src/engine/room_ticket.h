@@ -62,7 +62,7 @@ class RoomTicket {
   Result<bool> is_first();
   /// Leaves the queue. If the resume has succeeded, memory of `paused_gpus` is still paused, and
   /// the place counts until `deadline` for processes of the job that have not resumed yet.
-  void leave(bool resumed, Deadline deadline, const std::set<std::string>& paused_gpus = {});
+  void leave(bool resumed, Deadline deadline, const std::set<std::string>& paused_gpus);
   /// True if a resume of any process of the user, also of this one, waits for memory of one of
   /// these GPUs.
   bool is_awaited(const std::set<std::string>& gpus);

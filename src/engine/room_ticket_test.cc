@@ -144,9 +144,9 @@ TEST_F(RoomTicketTest, SecondIsFirstWhenTheFirstHasLeft) {
   ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(one));
   EXPECT_FALSE(is_first(other));
-  one.leave(false, patience());
+  one.leave(false, patience(), {});
   EXPECT_TRUE(is_first(other));
-  other.leave(true, patience());
+  other.leave(true, patience(), {});
 }
 
 TEST_F(RoomTicketTest, MemoryOfItsGpusIsAwaitedWhileItWaits) {
@@ -156,7 +156,7 @@ TEST_F(RoomTicketTest, MemoryOfItsGpusIsAwaitedWhileItWaits) {
   EXPECT_TRUE(own.is_awaited({"1", "2"}));
   EXPECT_FALSE(own.is_awaited({"2"}));
   EXPECT_TRUE(other.is_awaited({"0"}));
-  other.leave(true, patience());
+  other.leave(true, patience(), {});
   EXPECT_FALSE(own.is_awaited({"0"}));
 }
 
@@ -164,12 +164,12 @@ TEST_F(RoomTicketTest, PlaceForTheJobEndsWithTheNextPause) {
   RoomTicket one, of_job, other;
   of_job.note(false, "a", {"GPU-1"});
   ASSERT_TRUE(one.join("a", {"GPU-0"}).ok());
-  one.leave(true, patience());
+  one.leave(true, patience(), {});
   ASSERT_TRUE(other.join("b", {"GPU-0", "GPU-1"}).ok());
   EXPECT_FALSE(is_first(other));
   one.note(false, "a", {"GPU-0"});
   EXPECT_TRUE(is_first(other));
-  other.leave(false, patience());
+  other.leave(false, patience(), {});
 }
 
 TEST_F(RoomTicketTest, OfAProcessThatHasEndedDoesNotCountAndGivesItsPlaceAway) {
@@ -218,7 +218,7 @@ TEST_F(RoomTicketTest, WhoseFileWasClosedDoesNotCountUntilItJoinsAgain) {
   EXPECT_FALSE(one.is_first().ok());
   ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(other));
-  one.leave(false, patience());
+  one.leave(false, patience(), {});
   ASSERT_TRUE(one.join("a", {"GPU-0"}).ok());
   EXPECT_FALSE(is_first(one));
   EXPECT_EQ(fcntl(number, F_GETFD), 0) << "it is the program's";
@@ -233,7 +233,7 @@ TEST_F(RoomTicketTest, KeepsItsPlaceWhenTheFileIsRemoved) {
   ASSERT_TRUE(other.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(one));
   EXPECT_FALSE(is_first(other));
-  one.leave(false, patience());
+  one.leave(false, patience(), {});
   EXPECT_TRUE(is_first(other));
 }
 
@@ -259,9 +259,9 @@ TEST_F(RoomTicketTest, OneResumeOfAProcessIsInTheQueueAtATime) {
   const Status second = ticket.join("a", {"GPU-0"});
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, ErrorKind::misuse);
-  ticket.leave(true, patience());
+  ticket.leave(true, patience(), {});
   EXPECT_TRUE(ticket.join("a", {"GPU-0"}).ok());
-  ticket.leave(true, patience());
+  ticket.leave(true, patience(), {});
 }
 
 TEST_F(RoomTicketTest, BelowALimitOfFileSizesIsAnErrorAndNoSignal) {

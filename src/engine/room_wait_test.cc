@@ -136,7 +136,7 @@ TEST_F(RoomWaitTest, BehindAnotherProcessHoldsNothing) {
   EXPECT_NE(behind.error().message.find("behind others"), std::string::npos)
       << behind.error().message;
   EXPECT_EQ(room(), kObjects);
-  other.leave(true, patience());
+  other.leave(true, patience(), {});
   EXPECT_TRUE(session_.resume(waiting("weights")).ok());
   EXPECT_TRUE(are_intact(weights_));
 }
@@ -145,7 +145,7 @@ TEST_F(RoomWaitTest, BehindAnotherProcessHoldsNothing) {
 TEST_F(RoomWaitTest, OneTagAfterAnotherKeepsNoPlaceForAJobThatHasResumed) {
   RoomTicket of_job, other;
   ASSERT_TRUE(of_job.join(job_of(context_), {kGpu}).ok());
-  of_job.leave(true, patience());
+  of_job.leave(true, patience(), {});
   ASSERT_TRUE(session_.pause({{"weights", "kv_cache"}}).ok());
   EXPECT_TRUE(session_.resume(waiting("weights")).ok());
   EXPECT_TRUE(session_.resume(waiting("kv_cache")).ok());
