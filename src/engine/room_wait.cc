@@ -41,7 +41,7 @@ bool RoomWait::ended() const {
 }
 
 bool RoomWait::is_first() {
-  if (wait_ms_ == 0 || outside_queue_) return true;
+  if (wait_ms_ == 0 || outside_queue_ || gpus_.empty()) return true;
   if (!in_queue_) {
     const Status joined = ticket_.join(job_of(context_), gpus_);
     if (!joined.ok() && joined.error().kind == ErrorKind::misuse) return false;

@@ -153,6 +153,15 @@ TEST_F(RoomWaitTest, OneTagAfterAnotherKeepsNoPlaceForAJobThatHasResumed) {
   EXPECT_TRUE(other.is_first().value());
 }
 
+// Another process of its job waits behind others.
+TEST_F(RoomWaitTest, OfATagWithoutMemoryWaitsForNobody) {
+  const EarlierTicket earlier;
+  RoomTicket of_job;
+  ASSERT_TRUE(of_job.join(job_of(context_), {kGpu}).ok());
+  ASSERT_TRUE(session_.pause({{"nccl"}}).ok());
+  EXPECT_TRUE(session_.resume(waiting("nccl", 30)).ok());
+}
+
 TEST_F(RoomWaitTest, OfAGpuThatIsNotKnownWaitsForEveryProcess) {
   pause_weights_and_fill();
   set_room(kObjects);
