@@ -253,9 +253,9 @@ int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms);
 int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms);
 
 /* As amemResumeWithTimeout(), and while a GPU lacks memory, waits up to `wait_ms` milliseconds
- * more, at most a day, for memory that other processes, or other tags of this one, release: it
- * restores what fits, and the rest as memory is released. Pauses and resumes of other tags can run
- * meanwhile.
+ * more, at most a day, for memory that other processes, or other tags of this one, release. It
+ * holds nothing until all of it fits or memory is being released, and then restores what there is,
+ * and the rest as more is released. Pauses and resumes of other tags can run meanwhile.
  *
  * Processes of this user on this host that wait do so in turn: only the first holds memory. The
  * order is that of jobs on all GPUs alike; the job of a process is its logical group (AMEM_GROUP),

@@ -40,6 +40,11 @@ bool RoomWait::ended() const {
   return deadline_.passed() || (cancelled_ != nullptr && *cancelled_);
 }
 
+Error RoomWait::lack(const char* why) const {
+  return make_error(ErrorKind::driver, driver_result::kOutOfMemory,
+                    "the resume has waited %ld ms for GPU memory%s", wait_ms_, why);
+}
+
 bool RoomWait::is_first() {
   if (wait_ms_ == 0 || outside_queue_ || gpus_.empty()) return true;
   if (!in_queue_) {
@@ -62,10 +67,26 @@ Status RoomWait::wait_for_turn(const std::function<Status()>& release) {
   while (!is_first()) {
     AMEM_TRY(release());  // again: another resume can fail meanwhile
     AMEM_TRY(context_.exiting.check());
-    if (ended())
-      return make_error(ErrorKind::driver, driver_result::kOutOfMemory,
-                        "the resume has waited %ld ms for GPU memory, behind others", wait_ms_);
+    if (ended()) return lack(", behind others");
     (void)poll(nullptr, 0, kIntervalMs);
+  }
+  return ok_status();
+}
+
+Status RoomWait::wait_for_release(const std::map<int, size_t>& wanted_bytes) {
+  std::map<int, size_t> fewest;  // free bytes since the wait began
+  const auto has_room = [&](const std::pair<const int, size_t>& wanted) {
+    const size_t free = free_bytes(context_, wanted.first);
+    size_t& least = fewest.try_emplace(wanted.first, free).first->second;
+    least = std::min(least, free);
+    return free >= wanted.second || free > least;
+  };
+  for (int interval = 0; wait_ms_ > 0 && !std::ranges::all_of(wanted_bytes, has_room); ++interval) {
+    constexpr int kIntervals = 5;  // of is_first()
+    AMEM_TRY(context_.exiting.check());
+    if (ended()) return lack("");
+    if (lost_turn_ = interval % kIntervals == 0 && !is_first(); lost_turn_) return lack("");
+    (void)poll(nullptr, 0, 1);
   }
   return ok_status();
 }

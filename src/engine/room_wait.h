@@ -34,6 +34,9 @@ class RoomWait {
   /// Errors: of `release`; as of a driver call that lacks memory, if the wait ends before; misuse
   /// once exit() has begun.
   Status wait_for_turn(const std::function<Status()>& release);
+  /// Waits until all of this memory is free, by device, or memory is being released: what is free
+  /// before belongs to processes that compute. Errors: as wait_for_room().
+  Status wait_for_release(const std::map<int, size_t>& wanted_bytes);
   /// Executor::WaitForRoom. Errors: `lack` if the wait ends or another process comes first now.
   Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);
   /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.
@@ -46,6 +49,8 @@ class RoomWait {
 
  private:
   bool ended() const;
+  /// As of a driver call that lacks memory.
+  Error lack(const char* why) const;
   bool is_first();
 
   ProcessContext& context_;

@@ -70,6 +70,20 @@ class RoomWaitTest : public SessionTest {
       return gpus_.created >= count;
     });
   }
+  /// Returns when the free memory has been queried again, which began after this.
+  bool queried() {
+    MutexLock lock(gpus_.mutex);
+    const size_t wanted = gpus_.queries + 2;
+    return gpus_.changed.wait_until(gpus_.mutex, patience(), [&]() AMEM_REQUIRES(gpus_.mutex) {
+      return gpus_.queries >= wanted;
+    });
+  }
+  /// A resume that waits.
+  std::thread start_waiting(const Tag& tag) {
+    std::thread resume([this, tag] { EXPECT_TRUE(session_.resume(waiting(tag)).ok()); });
+    EXPECT_TRUE(queried());
+    return resume;
+  }
   /// Only the first tag fits.
   void pause_weights_and_fill() {
     ASSERT_TRUE(session_.pause({{"weights"}}).ok());
@@ -90,9 +104,23 @@ TEST_F(RoomWaitTest, TakesWhatAPauseOfAnotherTagReleases) {
   EXPECT_EQ(room(), 0u);
 }
 
+// A process that computes may need what is free.
+TEST_F(RoomWaitTest, HoldsNothingUntilMemoryIsReleased) {
+  pause_weights_and_fill();
+  set_room(kObjects - 1);
+  std::thread resume = start_waiting("weights");
+  EXPECT_EQ(room(), kObjects - 1);
+  EXPECT_TRUE((set_room(1), queried()));
+  EXPECT_EQ(room(), 1u);
+  EXPECT_TRUE((set_room(2), created(2)));
+  EXPECT_TRUE((set_room(kObjects), created(kObjects)));
+  resume.join();
+  EXPECT_TRUE(are_intact(weights_));
+}
+
 TEST_F(RoomWaitTest, FillsWhatFitsWhileItWaitsForTheRest) {
   pause_weights_and_fill();
-  std::thread resume([&] { EXPECT_TRUE(session_.resume(waiting("weights")).ok()); });
+  std::thread resume = start_waiting("weights");
   for (size_t count = 1; count <= kObjects; ++count) {
     set_room(1);
     EXPECT_TRUE(created(count));
@@ -190,8 +218,8 @@ TEST_F(RoomWaitTest, OutsideTheQueueWaitsToo) {
 // This process was stopped meanwhile, or belongs to a later job.
 TEST_F(RoomWaitTest, ThatLosesItsTurnReleasesEverythingAndBeginsAgain) {
   pause_weights_and_fill();
+  std::thread resume = start_waiting("weights");
   set_room(kObjects - 1);
-  std::thread resume([&] { EXPECT_TRUE(session_.resume(waiting("weights")).ok()); });
   EXPECT_TRUE(created(kObjects - 1));
   {
     const EarlierTicket earlier;

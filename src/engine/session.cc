@@ -341,6 +341,15 @@ std::set<std::string> Session::gpus_of(const Plan& plan) {
   return gpus;
 }
 
+/// What a resume of these tags creates, by device.
+std::map<int, size_t> Session::wanted_bytes(const Tags& tags) {
+  std::map<int, size_t> wanted = context_memory_.returned_bytes();
+  for (const auto& [device, bytes] :
+       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
+    wanted[device] += bytes;
+  return wanted;
+}
+
 /// For processes of its job that wait (RoomTicket).
 void Session::note_ticket(bool resumed) {
   if (context_.resume_wait_ms > 0 || ticket_.exists())
@@ -393,6 +402,7 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   do {
     status = wait.wait_for_turn(
         [&] { return release_leftovers(running, selection, tags, were_trimmed); });
+    if (status.ok() && !states_.is_pausing()) status = wait.wait_for_release(wanted_bytes(tags));
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
@@ -404,11 +414,7 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   if (were_trimmed && is_lack_of_memory(status.error()) && is_last(tags) &&
       running.run_exclusively(Deadline::after_ms(kMaxMs), /*without_pause=*/true).ok())
     trim_contexts(Deadline::after_ms(kMaxMs), report);
-  std::map<int, size_t> wanted = context_memory_.returned_bytes();
-  for (const auto& [device, bytes] :
-       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
-    wanted[device] += bytes;
-  return resume_error(context_, status.error(), wanted);
+  return resume_error(context_, status.error(), wanted_bytes(tags));
 }
 
 Status Session::resume_uncounted(const Selection& selection) {

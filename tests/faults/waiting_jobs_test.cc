@@ -72,6 +72,21 @@ TEST_F(WaitingJobs, WaitThatEndsHoldsNothingAndNamesTheHolder) {
   (*job)[0].ask("tag_check weights");
 }
 
+// A wait that began by taking what is free would end this job with a lack of memory.
+TEST_F(WaitingJobs, RunningJobCanAllocateWhileAnotherWaits) {
+  const auto running = paused_job("a", 1), waits = paused_job("b", 1);
+  begin_resume((*running)[0]);
+  (*running)[0].ask("wait r");
+  begin_resume((*waits)[0]);
+  const size_t used = used_bytes((*running)[0]);
+  for (int look = 0; look < 200; ++look)
+    ASSERT_LT(used_bytes((*running)[0]), used + (size_t{16} << 20)) << look;
+  (*running)[0].ask("tag_malloc activations keep 33554432");
+  (*running)[0].ask("tag_check weights");
+  (*running)[0].ask("tag_pause weights");
+  take_turns({waits.get()});
+}
+
 // What a failed resume has created stays for the next one, which then waits behind another process.
 TEST_F(WaitingJobs, MemoryOfAFailedResumeIsReleasedForTheFirst) {
   const auto failed = paused_job("a", 1), first = paused_job("b", 1);
@@ -159,10 +174,23 @@ class WaitingPoint : public WaitingJobs, public testing::WithParamInterface<Poin
     (*victim_)[0].order("thread r tag_resume weights");
     if (GetParam().role != "waiter" && GetParam().name != std::string("resume_begun"))
       (*holder_)[0].ask("tag_pause weights");
+    if (GetParam().name == std::string("resume_waits")) release_part(state);
     const bool reached = wait_for_state((*victim_)[0].pid(), state);
     begin_resume((*other_)[0]);
     if (weights_state((*holder_)[0]) == kActive) (*holder_)[0].ask("tag_pause weights");
     return reached;
+  }
+
+  /// The victim creates memory once some is released that was in use at a query of the victim.
+  void release_part(char state) {
+    wait_for("the victim creates memory", [&] {
+      for (const char* const order : {"tag_malloc part keep 16777216", "tag_free part"}) {
+        (*holder_)[0].order(order);
+        (void)(*holder_)[0].outcome();
+      }
+      const pid_t pid = (*victim_)[0].pid();
+      return state == 'Z' ? has_ended(pid) : process_state(pid) == state;
+    });
   }
 
   std::unique_ptr<jobs::Job> holder_, victim_, other_;

@@ -42,6 +42,7 @@ class FakeGpus {
   size_t copies AMEM_GUARDED_BY(mutex) = 0;
   size_t created AMEM_GUARDED_BY(mutex) = 0;
   size_t pinned AMEM_GUARDED_BY(mutex) = 0;
+  size_t queries AMEM_GUARDED_BY(mutex) = 0;  ///< of the free memory
   bool in_wrong_context AMEM_GUARDED_BY(mutex) = false;
   bool waited_in_vain AMEM_GUARDED_BY(mutex) = false;
   // What the fake driver will do:
@@ -119,6 +120,12 @@ inline void FakeGpus::fill_in_memory(Driver& driver) {
     MutexLock lock(self_->mutex);
     ++self_->room;
     return driver_result::kSuccess;
+  };
+  driver.cuMemGetInfo_v2 = [](size_t* free_bytes, size_t* total_bytes) {
+    MutexLock lock(self_->mutex);
+    ++self_->queries;
+    self_->changed.notify_all();
+    return *free_bytes = *total_bytes = self_->room * kBytes, driver_result::kSuccess;
   };
   driver.cuMemCreate = [](DriverHandle* handle, size_t, const AllocationProperties*,
                           unsigned long long) {

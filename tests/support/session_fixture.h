@@ -40,9 +40,6 @@ class SessionTest : public SharingTest {
       return flags == 0 ? driver_result::kSuccess : driver_result::kUnknown;
     };
     driver_.cuMemFreeHost = [](void*) { return driver_result::kSuccess; };
-    driver_.cuMemGetInfo_v2 = [](size_t* free_bytes, size_t* total_bytes) {
-      return *free_bytes = *total_bytes = 0, driver_result::kSuccess;
-    };
     driver_.cuDeviceGetUuid_v2 = [](void*, int) { return driver_result::kUnknown; };
   }
   ~SessionTest() override {
