@@ -90,7 +90,8 @@ def test_top(amem: Amem, tmp_path: Path) -> None:
             train(f"tag_malloc {tag} discard {gib << 30}")
         with terminal(amem, tmp_path, 80) as screen:
             screen.types(f"/name:{amem.folder}", "Enter")
-            shown = comparable(screen.shows(r"(?s)kv_cache.*weights.*optimizer.*weights.*pauses: 1"))
+            rows = r"kv_cache.*weights.*optimizer.*weights"
+            shown = comparable(screen.shows(rf"(?s)4 of \d+ rows.*{rows}.*bin/amem_rank.*pauses: 1"))
     # Other processes of the user may have other GPUs, and what is typed after / may stand for its hint.
     missing = {line for line in comparable(block)[1:] if line and line not in shown}
     assert missing <= {"pid, group, tag or name; tag:kv"}
