@@ -20,7 +20,7 @@ class Checkpoint : public GpuTest {
  protected:
   void SetUp() override {
     if (!driver_is_simulated() && getenv("AMEM_TEST_CHECKPOINT") == nullptr)
-      GTEST_SKIP() << "needs a simulated driver's checkpoint";
+      GTEST_SKIP() << "needs the checkpoint of a simulated driver";
     GpuTest::SetUp();
   }
   void TearDown() override {
@@ -123,7 +123,7 @@ TEST_F(Checkpoint, LockWaitsForWorkUntilItsDeadline) {
 class SimulatorCheckpoint : public Checkpoint {
  protected:
   void SetUp() override {
-    if (!driver_is_simulated()) GTEST_SKIP() << "needs a simulated driver's checkpoint";
+    if (!driver_is_simulated()) GTEST_SKIP() << "needs the checkpoint of a simulated driver";
     Checkpoint::SetUp();
   }
   static long long used_bytes() {

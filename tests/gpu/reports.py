@@ -23,7 +23,7 @@ _LACKING = re.compile(
     r"a driver wants more of a container than its namespaces|the plugin knows where simulated memory is|"
     r"a real driver needs descriptors and address space of its own|a stock NCCL has one thread for each communicator|"
     r"needs simulated GPUs: the checks are of calls that block|other processes of a real driver have other memory|"
-    r"needs an IMEX channel, a simulated one|needs a simulated driver's checkpoint|this user makes no network namespaces|"
+    r"needs an IMEX channel, a simulated one|needs the checkpoint of a simulated driver|this user makes no network namespaces|"
     r"a real driver does not (count its calls|fail on request|wait on request|hand out what others left)"
 )
 

@@ -14,7 +14,7 @@ constexpr const char* kRestore = "driver_checkpoint Restore Unlock";
 class DriverCheckpoint : public JobTest {
  protected:
   void SetUp() override {
-    if (real_gpu()) GTEST_SKIP() << "needs a simulated driver's checkpoint";
+    if (real_gpu()) GTEST_SKIP() << "needs the checkpoint of a simulated driver";
   }
   /// The driver refuses a checkpoint of memory that processes share.
   static void expect_refused(jobs::RankProcess& rank) {
