@@ -24,8 +24,8 @@ using Action = Control::Action;
 using State = ControlReply::State;
 
 constexpr const char* kStateNames[] = {"running", "held", "pausing", "paused", "resuming"};
-/// A thread that has reached so many safe points in a row has taken them over from another one.
-constexpr uint64_t kInRow = 16;
+/// After so many safe points in succession by one thread, the training has moved to it.
+constexpr uint64_t kSafePointsOfOneThread = 16;
 
 const char* name_of(State state) { return kStateNames[static_cast<int>(state)]; }
 
@@ -105,20 +105,20 @@ ControlReply RemoteControl::answer(const Control& request, pid_t from) {
 
 void RemoteControl::note_thread() {
   thread_ = pthread_self();
-  first_in_row_ = safe_points_.load();
+  first_of_thread_ = safe_points_.load();
   const auto tid = static_cast<pid_t>(syscall(SYS_gettid));
-  has_returned_ = other_tid_.exchange(tid_.exchange(tid)) == tid;
+  threads_alternate_ = other_tid_.exchange(tid_.exchange(tid)) == tid;
 }
 
 Status RemoteControl::check_threads() {
   const pid_t tid = tid_, other = other_tid_;
-  const uint64_t in_row = safe_points_ - first_in_row_ + 1;
-  if (other == 0 || other == tid || (in_row >= kInRow && !has_returned_) ||
+  const uint64_t in_row = safe_points_ - first_of_thread_ + 1;
+  if (other == 0 || other == tid || (in_row >= kSafePointsOfOneThread && !threads_alternate_) ||
       syscall(SYS_tgkill, getpid(), other, 0) != 0)
     return ok_status();
   return misuse_error(
       "threads %d and %d both reach safe points: one can work while the other waits; %s", tid,
-      other, has_returned_ ? "let one thread reach them all" : "ask again some steps later");
+      other, threads_alternate_ ? "let one thread reach them all" : "ask again some steps later");
 }
 
 Status RemoteControl::check_stop(const Control& request, pid_t from) {

@@ -86,9 +86,10 @@ class RemoteControl {
   /// The thread that has reached the last safe point, its id, and that of the one before it.
   static inline constinit std::atomic<pthread_t> thread_{};
   static inline constinit std::atomic<pid_t> tid_{0}, other_tid_{0};
-  /// The first of its safe points in a row, and whether it is the one before that one, too.
-  static inline constinit std::atomic<uint64_t> first_in_row_{0};
-  static inline constinit std::atomic<bool> has_returned_{false};
+  /// The number of its first safe point since the other thread's last one; whether the safe points
+  /// have gone back to a thread that had reached the ones before.
+  static inline constinit std::atomic<uint64_t> first_of_thread_{0};
+  static inline constinit std::atomic<bool> threads_alternate_{false};
 
   ProcessContext& context_;
   Session& session_;
