@@ -254,8 +254,9 @@ int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms);
 
 /* As amemResumeWithTimeout(), and while a GPU lacks memory, waits up to `wait_ms` milliseconds
  * more, at most a day, for memory that other processes, or other tags of this one, release. It
- * holds nothing until all of it fits or memory is being released, and then restores what there is,
- * and the rest as more is released. Pauses and resumes of other tags can run meanwhile.
+ * holds nothing until all of it fits, or will fit after the pauses that release memory now, and
+ * then restores what there is, and the rest as more is released. Pauses and resumes of other tags
+ * can run meanwhile.
  *
  * Processes of this user on this host that wait do so in turn: only the first holds memory. The
  * order is that of jobs on all GPUs alike; the job of a process is its logical group (AMEM_GROUP),

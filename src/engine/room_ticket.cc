@@ -125,6 +125,7 @@ std::vector<TicketEntry> RoomTicket::others() {
     entry.place = at;
     entry.job[sizeof entry.job - 1] = '\0';
     for (auto& gpu : entry.gpus) gpu[sizeof gpu - 1] = '\0';
+    for (auto& [gpu, bytes] : entry.after_pause) gpu[sizeof gpu - 1] = '\0';
     found.push_back(entry);
   }
   return found;
@@ -181,9 +182,9 @@ bool RoomTicket::is_awaited(const std::set<std::string>& gpus) {
   });
 }
 
-bool RoomTicket::exists() {
+bool RoomTicket::belongs_to_job() {
   MutexLock lock(mutex_);
-  return file_.valid();
+  return entry_.job[0] != '\0';
 }
 
 void RoomTicket::note(bool resumed, const std::string& job, const std::set<std::string>& gpus) {
@@ -193,6 +194,32 @@ void RoomTicket::note(bool resumed, const std::string& job, const std::set<std::
   entry_.resumes = resumed ? entry_.resumes + 1 : 0;
   if (!resumed) entry_.joined_ns = 0;
   (void)write();
+}
+
+void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes) {
+  MutexLock lock(mutex_);
+  std::ranges::fill(entry_.after_pause, TicketEntry().after_pause[0]);
+  size_t number = 0;
+  for (const auto& [gpu, bytes] : free_bytes) {
+    if (number == TicketEntry::kMaxGpus) break;
+    auto& after = entry_.after_pause[number++];
+    snprintf(after.gpu, sizeof after.gpu, "%s", gpu.c_str());
+    after.free_bytes = bytes;
+  }
+  const std::string path = user_folder() + "/" + TicketEntry::kFile;
+  if (access(path.c_str(), F_OK) == 0 && open_file().ok()) (void)write();
+}
+
+std::map<std::string, size_t> RoomTicket::announced() {
+  MutexLock lock(mutex_);
+  std::vector<TicketEntry> all = others();
+  all.push_back(entry_);
+  std::map<std::string, size_t> found;
+  for (const TicketEntry& entry : all)
+    for (const auto& after : entry.after_pause)
+      if (after.free_bytes > 0)
+        found[after.gpu] = std::max<size_t>(found[after.gpu], after.free_bytes);
+  return found;
 }
 
 }  // namespace amem

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ namespace amem {
 
 /// A ticket. Times are those of CLOCK_BOOTTIME, in nanoseconds.
 struct TicketEntry {
-  static constexpr const char* kFile = "tickets-1";  ///< the number changes with this structure
+  static constexpr const char* kFile = "tickets-2";  ///< the number changes with this structure
   static constexpr size_t kMaxGpus = 32;
 
   off_t place = 0;              ///< the offset in the file
@@ -26,6 +27,11 @@ struct TicketEntry {
   uint64_t waits = 0;           ///< 1: a resume waits; 0: the place is kept for the job
   char job[128] = {};
   char gpus[kMaxGpus][48] = {};  ///< UUIDs
+  /// While a pause releases memory: what is free after it, at least.
+  struct {
+    char gpu[48] = {};
+    uint64_t free_bytes = 0;
+  } after_pause[kMaxGpus];
 };
 
 /// True if no process in `others` comes before `own` (RoomTicket). Pure.
@@ -67,10 +73,16 @@ class RoomTicket {
   /// these GPUs.
   bool is_awaited(const std::set<std::string>& gpus);
   /// True if this process has joined or called note() before.
-  bool exists();
+  bool belongs_to_job();
   /// After a pause, or a resume outside the queue. A pause ends the place. Other processes of the
   /// job know this one from now on, before it joins.
   void note(bool resumed, const std::string& job, const std::set<std::string>& gpus);
+  /// A pause of this process begins to release memory, after which so much is free, by UUID; empty:
+  /// it has ended. Other processes see it if one of them has ever joined.
+  void announce(const std::map<std::string, size_t>& free_bytes);
+  /// What is free after the pauses that release memory now, at least: of any process of the user,
+  /// also of this one.
+  std::map<std::string, size_t> announced();
 
  private:
   Status open_file() AMEM_REQUIRES(mutex_);

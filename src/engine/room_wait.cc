@@ -23,6 +23,19 @@ std::string job_of(const ProcessContext& context) {
   return "parent " + std::to_string(getppid()) + " in " + std::to_string(pid_namespace.st_ino);
 }
 
+std::string gpu_name(const ProcessContext& context, int device) {
+  const std::string uuid = gpu_uuid(context.driver, device);
+  return uuid.empty() ? RoomTicket::kUnknownGpu : uuid;
+}
+
+void announce_release(ProcessContext& context, RoomTicket& ticket,
+                      const std::map<int, size_t>& released_bytes) {
+  std::map<std::string, size_t> after;
+  for (const auto& [device, bytes] : released_bytes)
+    after[gpu_name(context, device)] = free_bytes(context.driver, context.devices, device) + bytes;
+  ticket.announce(after);
+}
+
 RoomWait::RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<std::string>& gpus,
                    long wait_ms, const std::atomic<bool>* cancelled)
     : context_(context),
@@ -74,12 +87,9 @@ Status RoomWait::wait_for_turn(const std::function<Status()>& release) {
 }
 
 Status RoomWait::wait_for_release(const std::map<int, size_t>& wanted_bytes) {
-  std::map<int, size_t> fewest;  // free bytes since the wait began
   const auto has_room = [&](const std::pair<const int, size_t>& wanted) {
-    const size_t free = free_bytes(context_, wanted.first);
-    size_t& least = fewest.try_emplace(wanted.first, free).first->second;
-    least = std::min(least, free);
-    return free >= wanted.second || free > least;
+    return free_bytes(context_.driver, context_.fill_threads, wanted.first) >= wanted.second ||
+           ticket_.announced()[gpu_name(context_, wanted.first)] >= wanted.second;
   };
   for (int interval = 0; wait_ms_ > 0 && !std::ranges::all_of(wanted_bytes, has_room); ++interval) {
     constexpr int kIntervals = 5;  // of is_first()
@@ -106,7 +116,7 @@ Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& w
     }
     (void)poll(nullptr, 0, 1);
     if (std::ranges::any_of(wanted_bytes, [&](const auto& wanted) {
-          return free_bytes(context_, wanted.first) >= wanted.second;
+          return free_bytes(context_.driver, context_.fill_threads, wanted.first) >= wanted.second;
         }))
       break;
   }

@@ -18,6 +18,13 @@ namespace amem {
 /// processes with the same parent.
 std::string job_of(const ProcessContext& context);
 
+/// As tickets name a GPU: by its UUID.
+std::string gpu_name(const ProcessContext& context, int device);
+
+/// Announces a pause that begins to release this memory, by device (RoomTicket).
+void announce_release(ProcessContext& context, RoomTicket& ticket,
+                      const std::map<int, size_t>& released_bytes);
+
 /// The wait of one resume for GPU memory, in its turn. For one thread.
 class RoomWait {
  public:
@@ -34,8 +41,8 @@ class RoomWait {
   /// Errors: of `release`; as of a driver call that lacks memory, if the wait ends before; misuse
   /// once exit() has begun.
   Status wait_for_turn(const std::function<Status()>& release);
-  /// Waits until all of this memory is free, by device, or memory is being released: what is free
-  /// before belongs to processes that compute. Errors: as wait_for_room().
+  /// Waits until all of this memory is free, by device, or is after the pauses that release memory
+  /// now: what is free before belongs to processes that compute. Errors: as wait_for_room().
   Status wait_for_release(const std::map<int, size_t>& wanted_bytes);
   /// Executor::WaitForRoom. Errors: `lack` if the wait ends or another process comes first now.
   Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);

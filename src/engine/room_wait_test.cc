@@ -104,23 +104,49 @@ TEST_F(RoomWaitTest, TakesWhatAPauseOfAnotherTagReleases) {
   EXPECT_EQ(room(), 0u);
 }
 
-// A process that computes may need what is free.
-TEST_F(RoomWaitTest, HoldsNothingUntilMemoryIsReleased) {
+// A process that computes may need what is free, and what it has returned to the driver.
+TEST_F(RoomWaitTest, HoldsNothingUntilAllFitsAfterAPause) {
   pause_weights_and_fill();
-  set_room(kObjects - 1);
   std::thread resume = start_waiting("weights");
+  EXPECT_TRUE((set_room(kObjects - 1), queried()));
   EXPECT_EQ(room(), kObjects - 1);
-  EXPECT_TRUE((set_room(1), queried()));
-  EXPECT_EQ(room(), 1u);
-  EXPECT_TRUE((set_room(2), created(2)));
-  EXPECT_TRUE((set_room(kObjects), created(kObjects)));
+  RoomTicket other;
+  other.announce({{kGpu, kObjects * kBytes - 1}, {"another GPU", ~size_t{0}}});
+  EXPECT_TRUE(queried());
+  EXPECT_EQ(room(), kObjects - 1);
+  other.announce({{kGpu, kObjects * kBytes}});
+  EXPECT_TRUE(created(kObjects - 1));
+  EXPECT_TRUE((set_room(1), created(kObjects)));
   resume.join();
   EXPECT_TRUE(are_intact(weights_));
 }
 
+TEST_F(RoomWaitTest, PauseAnnouncesWhatIsFreeAfterIt) {
+  static std::map<std::string, size_t> g_announced;
+  RoomTicket other;
+  ASSERT_TRUE(other.join("another job", {kGpu}).ok());
+  set_room(2);
+  driver_.cuMemUnmap = [](DeviceAddress, size_t) {
+    g_announced = RoomTicket().announced();
+    return driver_result::kSuccess;
+  };
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  EXPECT_EQ(g_announced, (std::map<std::string, size_t>{{kGpu, (2 + kObjects) * kBytes}}));
+  EXPECT_TRUE(other.announced().empty());
+}
+
+// Nobody has ever waited: there is no file of tickets.
+TEST_F(RoomWaitTest, PauseOfAProgramThatDoesNotWaitMakesNoTicket) {
+  std::filesystem::remove_all(user_folder());
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  EXPECT_FALSE(std::filesystem::exists(user_folder() + "/" + TicketEntry::kFile));
+}
+
 TEST_F(RoomWaitTest, FillsWhatFitsWhileItWaitsForTheRest) {
   pause_weights_and_fill();
+  RoomTicket other;
   std::thread resume = start_waiting("weights");
+  other.announce({{kGpu, kObjects * kBytes}});
   for (size_t count = 1; count <= kObjects; ++count) {
     set_room(1);
     EXPECT_TRUE(created(count));
@@ -218,7 +244,9 @@ TEST_F(RoomWaitTest, OutsideTheQueueWaitsToo) {
 // This process was stopped meanwhile, or belongs to a later job.
 TEST_F(RoomWaitTest, ThatLosesItsTurnReleasesEverythingAndBeginsAgain) {
   pause_weights_and_fill();
+  RoomTicket other;
   std::thread resume = start_waiting("weights");
+  other.announce({{kGpu, kObjects * kBytes}});
   set_room(kObjects - 1);
   EXPECT_TRUE(created(kObjects - 1));
   {

@@ -161,7 +161,11 @@ Status Session::move_out(TagStates::Running& running, const Selection& selection
   if (selection.trim_context && is_last(tags)) trim_contexts(deadline, report);
   running.run_concurrently();
   const NvtxRange range("pause: copy and release");
-  AMEM_TRY(executor_.move_out(plan_out(selection, tags), deadline, &report->move));
+  const Plan plan = plan_out(selection, tags);
+  announce_release(context_, ticket_, own_bytes(context_.registry, plan));
+  const Status released = executor_.move_out(plan, deadline, &report->move);
+  ticket_.announce({});
+  AMEM_TRY(released);
   step_point("pause_released");
   return ok_status();
 }
@@ -334,10 +338,8 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
 
 std::set<std::string> Session::gpus_of(const Plan& plan) {
   std::set<std::string> gpus;
-  for (const auto& [device, bytes] : own_bytes(context_.registry, plan)) {
-    const std::string uuid = gpu_uuid(context_.driver, device);
-    gpus.insert(uuid.empty() ? RoomTicket::kUnknownGpu : uuid);
-  }
+  for (const auto& [device, bytes] : own_bytes(context_.registry, plan))
+    gpus.insert(gpu_name(context_, device));
   return gpus;
 }
 
@@ -352,7 +354,7 @@ std::map<int, size_t> Session::wanted_bytes(const Tags& tags) {
 
 /// For processes of its job that wait (RoomTicket).
 void Session::note_ticket(bool resumed) {
-  if (context_.resume_wait_ms > 0 || ticket_.exists())
+  if (context_.resume_wait_ms > 0 || ticket_.belongs_to_job())
     ticket_.note(resumed, job_of(context_), paused_gpus(context_.clients.tags()));
 }
 
@@ -402,7 +404,7 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   do {
     status = wait.wait_for_turn(
         [&] { return release_leftovers(running, selection, tags, were_trimmed); });
-    if (status.ok() && !states_.is_pausing()) status = wait.wait_for_release(wanted_bytes(tags));
+    if (status.ok()) status = wait.wait_for_release(wanted_bytes(tags));
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {

@@ -2,7 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Jobs that alternate keep their contents in the same host memory.
 #include <signal.h>
+#include <unistd.h>
 
+#include <cstdint>
+
+#include "base/user_folder.h"
 #include "engine/room_ticket.h"
 #include "tests/process/progress.h"
 #include "tests/process/shared_host_memory.h"
@@ -158,6 +162,17 @@ class HostLendingInASwitch : public HostLending {
     }
     return job;
   }
+  /// A third process says that its pause will make room for all, and then fails.
+  static void announce_room(jobs::Job& waits) {
+    TicketEntry entry;
+    RoomTicket failing;
+    const auto opened = open_user_file(TicketEntry::kFile);
+    const int file = opened.value().get();
+    for (off_t at = 0; pread(file, &entry, sizeof entry, at) == sizeof entry; at += sizeof entry)
+      if (entry.waits != 0) failing.announce({{entry.gpus[0], SIZE_MAX}});
+    const std::string created = "calls_of cuMemCreate", before = waits[0].ask(created);
+    wait_for("the resume holds memory", [&] { return waits[0].ask(created) != before; });
+  }
   static void check(jobs::Job& job) {
     for (const char* tag : {"weights", "optimizer"}) job[0].ask(std::string("tag_check ") + tag);
   }
@@ -197,6 +212,7 @@ TEST_F(HostLendingInASwitch, ResumeThatHasReturnedHostMemoryAndFailsSavesItsCont
   (*trainer)[0].ask("trim");
   const size_t before = used_bytes((*trainer)[0]);
   begin_resume(*engine);
+  announce_room(*engine);
   (*trainer)[0].ask("tag_pause optimizer");  // half of the room
   const std::string text = (*engine)[0].ask_failing("wait r");
   EXPECT_NE(text.find("waited " + milliseconds(1500) + " ms"), text.npos) << text;
@@ -217,6 +233,7 @@ TEST_F(HostLendingInASwitch, ContentsForWhichThereIsNoHostMemoryAgainStayOnTheGp
   begin_resume(*engine);
   // What the engine returns is used by the trainer then, and it can pin no other memory.
   (*engine)[0].ask("driver_fault cuMemHostRegister:1..=2");
+  announce_room(*engine);
   (*trainer)[0].ask("tag_pause optimizer");
   const std::string text = (*engine)[0].ask_failing("wait r");
   EXPECT_NE(text.find("a part stays on the GPU"), text.npos) << text;
