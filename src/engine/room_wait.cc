@@ -74,31 +74,22 @@ bool RoomWait::is_first() {
   return !first.ok() || first.value();
 }
 
-Status RoomWait::wait_for_turn(const std::function<Status()>& release) {
-  constexpr int kIntervalMs = 5;
+Status RoomWait::wait_for_turn(const std::function<Status()>& release,
+                               const std::function<std::map<int, size_t>()>& wanted_bytes) {
   lost_turn_ = false;
-  while (!is_first()) {
-    AMEM_TRY(release());  // again: another resume can fail meanwhile
-    AMEM_TRY(context_.exiting.check());
-    if (ended()) return lack(", behind others");
-    (void)poll(nullptr, 0, kIntervalMs);
-  }
-  return ok_status();
-}
-
-Status RoomWait::wait_for_release(const std::map<int, size_t>& wanted_bytes) {
   const auto has_room = [&](const std::pair<const int, size_t>& wanted) {
     return free_bytes(context_.driver, context_.fill_threads, wanted.first) >= wanted.second ||
            ticket_.announced()[gpu_name(context_, wanted.first)] >= wanted.second;
   };
-  for (int interval = 0; wait_ms_ > 0 && !std::ranges::all_of(wanted_bytes, has_room); ++interval) {
-    constexpr int kIntervals = 5;  // of is_first()
+  for (;;) {
+    const bool first = is_first();
+    if (first && (wait_ms_ == 0 || std::ranges::all_of(wanted_bytes(), has_room)))
+      return ok_status();
+    if (!first) AMEM_TRY(release());  // again: another resume can fail meanwhile
     AMEM_TRY(context_.exiting.check());
-    if (ended()) return lack("");
-    if (lost_turn_ = interval % kIntervals == 0 && !is_first(); lost_turn_) return lack("");
-    (void)poll(nullptr, 0, 1);
+    if (ended()) return lack(first ? "" : ", behind others");
+    (void)poll(nullptr, 0, first ? 1 : 5);
   }
-  return ok_status();
 }
 
 Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes) {

@@ -37,13 +37,12 @@ class RoomWait {
 
   bool waits() const { return wait_ms_ > 0; }
   /// Joins the queue, and waits until no other process, and no other resume of this one, comes
-  /// first. Meanwhile calls `release`, which releases the memory that this process would hold.
-  /// Errors: of `release`; as of a driver call that lacks memory, if the wait ends before; misuse
-  /// once exit() has begun.
-  Status wait_for_turn(const std::function<Status()>& release);
-  /// Waits until all of this memory is free, by device, or is after the pauses that release memory
-  /// now: what is free before belongs to processes that compute. Errors: as wait_for_room().
-  Status wait_for_release(const std::map<int, size_t>& wanted_bytes);
+  /// first, and all wanted memory is free, by device, or is after the pauses that release memory
+  /// now: what is free before belongs to processes that compute. While others come first, calls
+  /// `release`, which releases the memory that this process would hold. Errors: of `release`; as of
+  /// a driver call that lacks memory, if the wait ends before; misuse once exit() has begun.
+  Status wait_for_turn(const std::function<Status()>& release,
+                       const std::function<std::map<int, size_t>()>& wanted_bytes);
   /// Executor::WaitForRoom. Errors: `lack` if the wait ends or another process comes first now.
   Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);
   /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.

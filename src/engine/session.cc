@@ -403,8 +403,8 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   Status status = ok_status();
   do {
     status = wait.wait_for_turn(
-        [&] { return release_leftovers(running, selection, tags, were_trimmed); });
-    if (status.ok()) status = wait.wait_for_release(wanted_bytes(tags));
+        [&] { return release_leftovers(running, selection, tags, were_trimmed); },
+        [&] { return wanted_bytes(tags); });
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
