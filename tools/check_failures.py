@@ -26,7 +26,7 @@ _TEST = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 _LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
 _PIECE = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _SPAN = re.compile(r"`([^`]+)`")
-_SAYS = re.compile(r"(src|symmetric)/.*\.(cc|h)|python/amem/\w+\.py")
+_SAYS = re.compile(r"(src|symmetric)/.*\.(cc|h)|python/amem/.*\.py")
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j)?[a-zA-Z]")
 
 

@@ -154,9 +154,9 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
 
     While a GPU lacks memory, waits `wait` seconds more, from 0 to 86400, for memory that other processes or other tags of
     this one release; None: AMEM_RESUME_WAIT_MS. It holds nothing until all fits, or will fit after the pauses that release
-    memory now; then one job leaves while another comes. Processes that wait do so in turn (amemResumeWait() in amem.h). When the wait ends, raises
-    OutOfMemory, with who holds the memory, and holds nothing. Other threads can pause and resume other tags meanwhile.
-    Python's handlers of signals, such as that of Ctrl-C, run after the wait.
+    memory now; then one job leaves while another comes. Processes that wait do so in turn (amemResumeWait() in amem.h). When
+    the wait ends, raises OutOfMemory, with who holds the memory, and holds nothing. Other threads can pause and resume other
+    tags meanwhile. Python's handlers of signals, such as that of Ctrl-C, run after the wait.
     """
     selection, before, timeout_ms, wait_ms = _joined(tags), status(), _milliseconds(timeout), _milliseconds(wait, "wait", 0)
     _empty_cache_for(before, tags)

@@ -182,7 +182,7 @@ def test_tensors_keep_the_buffer_alive(met: Pair) -> None:
         "globals().update(capsule=data.__dlpack__(stream=None)), "
         "globals().update(at=ctypes.pythonapi.PyCapsule_GetPointer(ctypes.py_object(capsule), b'dltensor'))"
     )
-    met.both("globals().update(dl=__import__('amem.dlpack').dlpack)")
+    met.both("globals().update(dl=__import__('amem.symmetric.dlpack').symmetric.dlpack)")
     met.both("setattr(ctypes.pythonapi.PyCapsule_GetPointer, 'argtypes', [ctypes.py_object, ctypes.c_char_p])")
     met.both(take)
     assert met.both("dl._Managed.from_address(at).tensor.data == handle.buffer_ptrs[0]") == ["True", "True"]

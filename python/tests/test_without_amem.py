@@ -183,7 +183,7 @@ void amemEnable(void) { _exit(77); }
 def test_structures_have_the_sizes_of_the_library(build: Build) -> None:
     code = """
 import ctypes
-import amem, amem.symmetric_library as of
+import amem, amem.symmetric.library as of
 of.require_symmetric_library()
 of.require_symmetric_library.cache_clear()
 class of_more_bytes(ctypes.Structure):
@@ -198,7 +198,7 @@ except amem.AmemError as error:
 
 
 def test_works_without_docstrings_and_assertions(build: Build) -> None:
-    code = "import amem, amem.symmetric_library as of; amem.pause(); of.require_symmetric_library(); print(amem.state())"
+    code = "import amem, amem.symmetric.library as of; amem.pause(); of.require_symmetric_library(); print(amem.state())"
 
     assert build.job(code, PYTHONOPTIMIZE="2") == "paused"
 

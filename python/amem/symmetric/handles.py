@@ -8,11 +8,11 @@ import sys
 import weakref
 from typing import Any, ClassVar, Dict, List, Literal, Optional, Sequence, Tuple
 
-from . import groups
-from .calls import Int, check_tensor, in_c, value_of
+from .. import groups
+from ..calls import Int, check_tensor, in_c, value_of
+from ..errors import AmemError, AmemValueError
 from .dlpack import DeviceBytes
-from .errors import AmemError, AmemValueError
-from .symmetric_library import AllGather, Group, SymmetricInfo, call, require_symmetric_library
+from .library import AllGather, Group, SymmetricInfo, call, require_symmetric_library
 
 _TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}  # amemDataType_t
 Engine = Literal["kernels", "copy_engines"]

@@ -19,11 +19,11 @@ from_dlpack() of other libraries.
 
 from typing import Any, Tuple
 
-from . import groups
+from .. import groups
+from ..errors import AmemError, AmemValueError
 from .dlpack import DeviceBytes
-from .errors import AmemError, AmemValueError
-from .symmetric_handles import Buffer, Engine, Handle, as_tensor, product
-from .symmetric_library import call, require_symmetric_library
+from .handles import Buffer, Engine, Handle, as_tensor, product
+from .library import call, require_symmetric_library
 
 _ONE_SHOT, _TWO_SHOT, _MULTIMEM = 1, 2, 3  # amemAllReduce_t
 

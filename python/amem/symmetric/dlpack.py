@@ -5,7 +5,7 @@
 import ctypes
 from typing import Any, Dict, Tuple
 
-from .calls import fields
+from ..calls import fields
 
 _CUDA = 2  # kDLCUDA
 _UNSIGNED = 1  # kDLUInt

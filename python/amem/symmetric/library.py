@@ -5,11 +5,11 @@
 import ctypes
 import functools
 
-from . import calls
-from .calls import fields
-from .errors import AmemError
-from .installation import loaded_library
-from .library import require_library
+from .. import calls
+from ..calls import fields
+from ..errors import AmemError
+from ..installation import loaded_library
+from ..library import require_library
 
 AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
