@@ -148,6 +148,7 @@ Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpu
   entry_.joined_ns = now_ns();
   entry_.counts_until_ns = entry_.joined_ns + kCountsMs * 1'000'000;
   entry_.waits = 1;
+  first_since_ns_ = entry_.joined_ns;
   AMEM_TRY(write());
   joined_ = true;
   return ok_status();
@@ -158,7 +159,9 @@ Result<bool> RoomTicket::is_first() {
   if (file_.is_open()) AMEM_TRY(open_file());
   entry_.counts_until_ns = now_ns() + kCountsMs * 1'000'000;
   AMEM_TRY(write());
-  return comes_first(entry_, others(), now_ns());
+  const bool first = comes_first(entry_, others(), now_ns());
+  if (!first) first_since_ns_ = now_ns();
+  return first;
 }
 
 void RoomTicket::leave(bool resumed, Deadline deadline, const std::set<std::string>& paused_gpus) {
@@ -206,13 +209,14 @@ void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes) {
     snprintf(after.gpu, sizeof after.gpu, "%s", gpu.c_str());
     after.free_bytes = bytes;
   }
-  const std::string path = user_folder() + "/" + TicketEntry::kFile;
-  if (access(path.c_str(), F_OK) == 0 && open_file().ok()) (void)write();
+  entry_.announced_ns = now_ns();
+  if (open_file().ok()) (void)write();
 }
 
 std::map<std::string, size_t> RoomTicket::announced() {
   MutexLock lock(mutex_);
   std::vector<TicketEntry> all = others();
+  std::erase_if(all, [&](const auto& other) { return other.announced_ns < first_since_ns_; });
   all.push_back(entry_);
   std::map<std::string, size_t> found;
   for (const TicketEntry& entry : all)

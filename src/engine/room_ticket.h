@@ -27,6 +27,7 @@ struct TicketEntry {
   uint64_t waits = 0;           ///< 1: a resume waits; 0: the place is kept for the job
   char job[128] = {};
   char gpus[kMaxGpus][48] = {};  ///< UUIDs
+  int64_t announced_ns = 0;      ///< see after_pause
   /// While a pause releases memory: what is free after it, at least.
   struct {
     char gpu[48] = {};
@@ -78,10 +79,11 @@ class RoomTicket {
   /// job know this one from now on, before it joins.
   void note(bool resumed, const std::string& job, const std::set<std::string>& gpus);
   /// A pause of this process begins to release memory, after which so much is free, by UUID; empty:
-  /// it has ended. Other processes see it if one of them has ever joined.
+  /// it has ended.
   void announce(const std::map<std::string, size_t>& free_bytes);
-  /// What is free after the pauses that release memory now, at least: of any process of the user,
-  /// also of this one.
+  /// What is free after the pauses that release memory now, at least: those of this process, and
+  /// those of others that have been announced since this one is first. What earlier ones release
+  /// is for the process that was first then.
   std::map<std::string, size_t> announced();
 
  private:
@@ -94,6 +96,7 @@ class RoomTicket {
   bool joined_ AMEM_GUARDED_BY(mutex_) = false;
   UniqueFd file_ AMEM_GUARDED_BY(mutex_);
   TicketEntry entry_ AMEM_GUARDED_BY(mutex_);
+  int64_t first_since_ns_ AMEM_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace amem

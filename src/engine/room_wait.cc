@@ -115,4 +115,15 @@ Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& w
   return ok_status();
 }
 
+void RoomWait::note_success(const std::set<std::string>& paused_gpus) {
+  const Deadline soon = Deadline::after_ms(RoomTicket::kCountsMs);
+  const auto has_announced = [&] {
+    const auto announced = ticket_.announced();
+    return std::ranges::any_of(gpus_, [&](const auto& gpu) { return announced.contains(gpu); });
+  };
+  while (is_first() && has_announced() && !soon.passed()) (void)poll(nullptr, 0, 1);
+  resumed_ = true;
+  gpus_ = paused_gpus;
+}
+
 }  // namespace amem

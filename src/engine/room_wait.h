@@ -47,11 +47,10 @@ class RoomWait {
   Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);
   /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.
   bool lost_turn() const { return lost_turn_; }
-  /// The resume has succeeded; memory of these GPUs is still paused.
-  void note_success(const std::set<std::string>& paused_gpus) {
-    resumed_ = true;
-    gpus_ = paused_gpus;
-  }
+  /// The resume has succeeded; memory of these GPUs is still paused. Returns when the pauses have
+  /// ended that made room for it, since what else they release is for programs; after kCountsMs at
+  /// the latest.
+  void note_success(const std::set<std::string>& paused_gpus);
 
  private:
   bool ended() const;

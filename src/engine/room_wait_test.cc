@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <limits>
 #include <thread>
 
@@ -119,6 +120,33 @@ TEST_F(RoomWaitTest, HoldsNothingUntilAllFitsAfterAPause) {
   EXPECT_TRUE((set_room(1), created(kObjects)));
   resume.join();
   EXPECT_TRUE(are_intact(weights_));
+}
+
+// The rest of what a pause releases is for the program that resumes.
+TEST_F(RoomWaitTest, EndsWithThePauseThatMakesRoom) {
+  pause_weights_and_fill();
+  RoomTicket other;
+  auto resumed =
+      std::async(std::launch::async, [&] { return session_.resume(waiting("weights")); });
+  EXPECT_TRUE(queried());
+  other.announce({{kGpu, (kObjects + 1) * kBytes}});
+  EXPECT_TRUE((set_room(kObjects), created(kObjects)));
+  EXPECT_EQ(resumed.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  other.announce({});
+  EXPECT_TRUE(resumed.get().ok());
+}
+
+// It makes room for a process that was first before.
+TEST_F(RoomWaitTest, DoesNotCountAPauseThatWasAnnouncedBeforeItsTurn) {
+  pause_weights_and_fill();
+  RoomTicket pausing;
+  pausing.announce({{kGpu, kObjects * kBytes}});
+  std::thread resume = start_waiting("weights");
+  EXPECT_TRUE((set_room(kObjects - 1), queried()));
+  EXPECT_EQ(room(), kObjects - 1);
+  pausing.announce({});
+  set_room(kObjects);
+  resume.join();
 }
 
 TEST_F(RoomWaitTest, PauseAnnouncesWhatIsFreeAfterIt) {

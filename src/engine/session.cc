@@ -162,9 +162,9 @@ Status Session::move_out(TagStates::Running& running, const Selection& selection
   running.run_concurrently();
   const NvtxRange range("pause: copy and release");
   const Plan plan = plan_out(selection, tags);
-  announce_release(context_, ticket_, own_bytes(context_.registry, plan));
+  if (plan.is_switch) announce_release(context_, ticket_, own_bytes(context_.registry, plan));
   const Status released = executor_.move_out(plan, deadline, &report->move);
-  ticket_.announce({});
+  if (plan.is_switch) ticket_.announce({});
   AMEM_TRY(released);
   step_point("pause_released");
   return ok_status();

@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "engine/room_ticket.h"
 #include "tests/faults/points.h"
 
 namespace amem {
@@ -175,9 +176,9 @@ class WaitingPoint : public WaitingJobs, public testing::WithParamInterface<Poin
     (*victim_)[0].ask(std::string("variable AMEM_TEST_STEP_POINT ") + GetParam().name + "=" +
                       std::to_string(signal));
     const bool holds_part = GetParam().name == std::string("resume_waits");
-    if (holds_part) stop_pause_of_holder();
     // The thread of orders may stop before it answers.
     (*victim_)[0].order("thread r tag_resume weights");
+    if (holds_part) stop_pause_of_holder();
     if (GetParam().role != "waiter" && GetParam().name != std::string("resume_begun"))
       (*holder_)[0].ask("tag_pause weights");
     const bool reached = wait_for_state((*victim_)[0].pid(), state);
@@ -191,6 +192,9 @@ class WaitingPoint : public WaitingJobs, public testing::WithParamInterface<Poin
 
   /// A part of what the victim waits for is released.
   void stop_pause_of_holder() {
+    RoomTicket none;
+    wait_for("the victim is in the queue",
+             [&] { return none.is_awaited({RoomTicket::kUnknownGpu}); });
     (*holder_)[0].ask("variable AMEM_TEST_STEP_POINT pause_half_released=" +
                       std::to_string(SIGSTOP));
     (*holder_)[0].order("thread p tag_pause weights");
