@@ -148,7 +148,7 @@ Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpu
   entry_.joined_ns = now_ns();
   entry_.counts_until_ns = entry_.joined_ns + kCountsMs * 1'000'000;
   entry_.waits = 1;
-  first_since_ns_ = entry_.joined_ns;
+  not_first_until_ns_ = 0;
   AMEM_TRY(write());
   joined_ = true;
   return ok_status();
@@ -160,7 +160,7 @@ Result<bool> RoomTicket::is_first() {
   entry_.counts_until_ns = now_ns() + kCountsMs * 1'000'000;
   AMEM_TRY(write());
   const bool first = comes_first(entry_, others(), now_ns());
-  if (!first) first_since_ns_ = now_ns();
+  if (!first) not_first_until_ns_ = now_ns();
   return first;
 }
 
@@ -199,6 +199,10 @@ void RoomTicket::note(bool resumed, const std::string& job, const std::set<std::
   (void)write();
 }
 
+bool RoomTicket::has_queue() {
+  return access((user_folder() + "/" + TicketEntry::kFile).c_str(), F_OK) == 0;
+}
+
 void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes) {
   MutexLock lock(mutex_);
   std::ranges::fill(entry_.after_pause, TicketEntry().after_pause[0]);
@@ -216,7 +220,7 @@ void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes) {
 std::map<std::string, size_t> RoomTicket::announced() {
   MutexLock lock(mutex_);
   std::vector<TicketEntry> all = others();
-  std::erase_if(all, [&](const auto& other) { return other.announced_ns < first_since_ns_; });
+  std::erase_if(all, [&](const auto& other) { return other.announced_ns < not_first_until_ns_; });
   all.push_back(entry_);
   std::map<std::string, size_t> found;
   for (const TicketEntry& entry : all)

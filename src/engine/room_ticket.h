@@ -78,12 +78,13 @@ class RoomTicket {
   /// After a pause, or a resume outside the queue. A pause ends the place. Other processes of the
   /// job know this one from now on, before it joins.
   void note(bool resumed, const std::string& job, const std::set<std::string>& gpus);
+  /// True if a process of the user has ever joined on this host.
+  static bool has_queue();
   /// A pause of this process begins to release memory, after which so much is free, by UUID; empty:
   /// it has ended.
   void announce(const std::map<std::string, size_t>& free_bytes);
-  /// What is free after the pauses that release memory now, at least: those of this process, and
-  /// those of others that have been announced since this one is first. What earlier ones release
-  /// is for the process that was first then.
+  /// What is free after the pauses that release memory now, at least: of this process, and of
+  /// others. What was announced while another process came first is for that one.
   std::map<std::string, size_t> announced();
 
  private:
@@ -96,7 +97,7 @@ class RoomTicket {
   bool joined_ AMEM_GUARDED_BY(mutex_) = false;
   UniqueFd file_ AMEM_GUARDED_BY(mutex_);
   TicketEntry entry_ AMEM_GUARDED_BY(mutex_);
-  int64_t first_since_ns_ AMEM_GUARDED_BY(mutex_) = 0;
+  int64_t not_first_until_ns_ AMEM_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace amem

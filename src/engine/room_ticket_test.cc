@@ -225,6 +225,26 @@ TEST_F(RoomTicketTest, WhoseFileWasClosedDoesNotCountUntilItJoinsAgain) {
   close(number);
 }
 
+TEST_F(RoomTicketTest, PauseMakesRoomForWhoIsFirstThenOrJoinsLater) {
+  const std::map<std::string, size_t> none, room{{"GPU-0", 5}};
+  RoomTicket first, second, pausing;
+  ASSERT_TRUE(first.join("a", {"GPU-0"}).ok() && second.join("b", {"GPU-0"}).ok());
+  EXPECT_TRUE(is_first(first));
+  pausing.announce(room);
+  EXPECT_FALSE(is_first(second));
+  EXPECT_EQ(first.announced(), room);
+  EXPECT_EQ(pausing.announced(), room);
+  first.leave(true, patience(), {});
+  EXPECT_TRUE(is_first(second));
+  EXPECT_EQ(second.announced(), none);
+  second.leave(false, patience(), {});
+  ASSERT_TRUE(first.join("a", {"GPU-0"}).ok());
+  EXPECT_TRUE(is_first(first));
+  EXPECT_EQ(first.announced(), room);
+  pausing.announce({});
+  EXPECT_EQ(first.announced(), none);
+}
+
 // As programs that clean /dev/shm between jobs do.
 TEST_F(RoomTicketTest, KeepsItsPlaceWhenTheFileIsRemoved) {
   RoomTicket one, other;

@@ -136,19 +136,6 @@ TEST_F(RoomWaitTest, EndsWithThePauseThatMakesRoom) {
   EXPECT_TRUE(resumed.get().ok());
 }
 
-// It makes room for a process that was first before.
-TEST_F(RoomWaitTest, DoesNotCountAPauseThatWasAnnouncedBeforeItsTurn) {
-  pause_weights_and_fill();
-  RoomTicket pausing;
-  pausing.announce({{kGpu, kObjects * kBytes}});
-  std::thread resume = start_waiting("weights");
-  EXPECT_TRUE((set_room(kObjects - 1), queried()));
-  EXPECT_EQ(room(), kObjects - 1);
-  pausing.announce({});
-  set_room(kObjects);
-  resume.join();
-}
-
 TEST_F(RoomWaitTest, PauseAnnouncesWhatIsFreeAfterIt) {
   static std::map<std::string, size_t> g_announced;
   RoomTicket other;
