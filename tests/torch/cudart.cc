@@ -74,7 +74,6 @@ cudaError_t in_context(const char* name, Arguments... arguments) {
 
 uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
-/// A copy from or to memory that is not the driver's is a copy of the host.
 bool is_known(const void* pointer) {
   unsigned type = 0;
   return call("cuPointerGetAttribute", static_cast<void*>(&type), 2, address(pointer)) == 0;
@@ -86,9 +85,14 @@ bool is_on_device(const void* pointer) {
          type == 2;
 }
 
-cudaError_t copy(void* to, const void* from, size_t size_bytes, cudaStream_t stream) {
+/// With cudaMemcpyDefault, memory that is not the driver's is the host's.
+cudaError_t copy(void* to, const void* from, size_t size_bytes, cudaMemcpyKind kind,
+                 cudaStream_t stream) {
   if (const int failed = enter(); failed != 0) return noted(failed);
-  const bool out = is_on_device(from), in = is_on_device(to);
+  const bool is_known_kind = kind != cudaMemcpyDefault;
+  const bool peers = kind == cudaMemcpyDeviceToDevice;
+  const bool out = is_known_kind ? peers || kind == cudaMemcpyDeviceToHost : is_on_device(from);
+  const bool in = is_known_kind ? peers || kind == cudaMemcpyHostToDevice : is_on_device(to);
   if (in && out)
     return noted(call("cuMemcpyDtoDAsync_v2", address(to), address(from), size_bytes, stream));
   if (in) return noted(call("cuMemcpyHtoDAsync_v2", address(to), from, size_bytes, stream));
@@ -217,17 +221,17 @@ AMEM_RUNTIME_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* att
   return cudaSuccess;
 }
 AMEM_RUNTIME_API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size_bytes,
-                                             cudaMemcpyKind, cudaStream_t stream) {
-  return copy(to, from, size_bytes, stream);
+                                             cudaMemcpyKind kind, cudaStream_t stream) {
+  return copy(to, from, size_bytes, kind, stream);
 }
 AMEM_RUNTIME_API cudaError_t cudaMemcpy(void* to, const void* from, size_t size_bytes,
-                                        cudaMemcpyKind) {
-  const cudaError_t copied = copy(to, from, size_bytes, nullptr);
+                                        cudaMemcpyKind kind) {
+  const cudaError_t copied = copy(to, from, size_bytes, kind, nullptr);
   return copied != cudaSuccess ? copied : in_context("cuStreamSynchronize", cudaStream_t{});
 }
 AMEM_RUNTIME_API cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int,
                                                  size_t size_bytes, cudaStream_t stream) {
-  return copy(to, from, size_bytes, stream);
+  return copy(to, from, size_bytes, cudaMemcpyDeviceToDevice, stream);
 }
 AMEM_RUNTIME_API cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size_bytes,
                                              cudaStream_t stream) {

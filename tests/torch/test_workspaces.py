@@ -83,11 +83,13 @@ def test_released_memory_cannot_be_used(simulated: SimulatedTorch) -> None:
 with amem.region("weights"):
     weights = of(40 * MIB)
 amem.pause("weights")
-try:
-    weights.copy_(of(40 * MIB))
-except RuntimeError:
-    sys.exit()
-expect(False, "an error")
+for other in (of(40 * MIB), torch.empty(40 * MIB, dtype=torch.uint8), torch.empty(40 * MIB, dtype=torch.uint8, pin_memory=True)):
+    for to, source in ((weights, other), (other, weights)):
+        try:
+            to.copy_(source)
+        except RuntimeError:
+            continue
+        expect(False, f"an error of a copy from {source.device} to {to.device}")
 """)
 
 
