@@ -180,20 +180,21 @@ def backup(tensor: Any, *, copy: bool = False) -> Any:
 
     Without `copy`, the result shares memory with the host copy where that is contiguous, and is valid until the tag
     is resumed; it keeps the tensor, and must not be written, or used in a forked child, which does not have this memory.
-    Raises AmemError if the tensor is not contiguous, is not paused, or its contents are not kept.
+    Raises AmemError if the tensor is not contiguous, is not paused and not empty, or its contents are not kept.
     """
     check_tensor(tensor, "layout")
     import torch
 
     if tensor.layout is not torch.strided or not tensor.is_contiguous():
         raise AmemError("backup() needs a contiguous tensor")
-    address = None if copy else value_of("amemGetBackup", tensor.data_ptr(), tensor.nbytes)
-    if address is not None and tensor.nbytes > 0:
+    address = None if copy or tensor.nbytes == 0 else value_of("amemGetBackup", tensor.data_ptr(), tensor.nbytes)
+    if address is not None:
         data = (ctypes.c_uint8 * tensor.nbytes).from_address(address)
         data.tensor = tensor  # whose end would be that of the copy
         result = torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).view(tensor.shape)
     else:
         result = torch.empty(tensor.shape, dtype=tensor.dtype)
-        call("amemReadBackup", result.data_ptr(), tensor.data_ptr(), tensor.nbytes)
+        if tensor.nbytes > 0:
+            call("amemReadBackup", result.data_ptr(), tensor.data_ptr(), tensor.nbytes)
     result = result.conj() if tensor.is_conj() else result
     return -result if tensor.is_neg() else result

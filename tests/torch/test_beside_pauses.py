@@ -151,15 +151,15 @@ expect(not is_paused(storage), "resized outside")
 
 
 def test_copy_of_a_view_means_what_the_view_means(simulated: SimulatedTorch) -> None:
-    """Conjugate and negative views have the bytes of the tensor that they are a view of."""
+    """Conjugate and negative views have the bytes of the tensor that they are a view of. Empty ones, such as FSDP's, have none."""
     simulated.run("""
 import amem.torch_memory_saver, torch_memory_saver
 source = torch.randn(1000, dtype=torch.complex64)
 with amem.region("weights"):
     weights, one = (torch.empty(count, dtype=torch.complex64, device="cuda") for count in (1000, 1))
 weights.copy_(source), one.copy_(source[:1])
-views = [weights, weights.conj(), one.conj().imag]
-wanted = [source, source.conj().resolve_conj(), source[:1].conj().imag.resolve_neg()]
+views = [weights, weights.conj(), one.conj().imag, weights[5:5], torch.empty(3, 0, device="cuda")]
+wanted = [source, source.conj().resolve_conj(), source[:1].conj().imag.resolve_neg(), source[5:5], torch.empty(3, 0)]
 expect(views[1].is_conj() and views[2].is_neg() and all(view.is_contiguous() for view in views), "views")
 amem.pause("weights")
 for read in (amem.backup, lambda view: amem.backup(view, copy=True), torch_memory_saver.torch_memory_saver.get_cpu_backup):
