@@ -41,9 +41,10 @@ def unused_ranges(tags: Collection[str]) -> Iterator[None]:
 
 
 def reserved_bytes() -> Dict[int, int]:
-    """By device: what PyTorch's allocator has, also while it is paused."""
+    """By device: what PyTorch's allocator has, also while it is paused. One of change_current_allocator() does not say it."""
     torch = torch_with_cuda()
-    return {} if torch is None else {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())}
+    is_known = torch is not None and torch.cuda.get_allocator_backend() != "pluggable"
+    return {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())} if is_known else {}
 
 
 def free_bytes(device: int) -> int:

@@ -57,6 +57,6 @@ def check_backend() -> None:
     backend = torch.cuda.get_allocator_backend() if torch is not None and torch.cuda._is_compiled() else "native"
     if backend != "native":
         raise AmemError(
-            f"regions need PyTorch's native allocator, and this process uses {backend!r}: remove backend:{backend} from "
-            "PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or do not change the allocator"
+            f"regions need PyTorch's native allocator, and this process uses {backend!r}: set no backend in "
+            "PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, and do not call change_current_allocator()"
         )

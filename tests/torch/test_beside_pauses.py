@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What a program does beside pauses: captures, frees, empties the cache in other threads, and forks."""
+"""What a program does beside pauses: captures, frees, empties the cache in other threads, forks, and replaces the allocator."""
 
 import pytest
 
@@ -255,3 +255,45 @@ except amem.OutOfMemory as error:
 else:
     sys.exit("2000 MiB fit beside 3000 of 4096")
 """, AMEM_RESUME_WAIT_MS=setting)
+
+
+def test_pauses_work_with_an_allocator_that_says_nothing_of_its_memory(simulated: SimulatedTorch) -> None:
+    """change_current_allocator(), as with RMM: PyTorch has no statistics then."""
+    simulated.run("""
+import ctypes
+runtime = ctypes.CDLL(os.environ["LD_PRELOAD"])
+
+
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+def allocate(size, device, stream):
+    pointer = ctypes.c_void_p()
+    return None if runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) else pointer.value
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+def release(pointer, size, device, stream):
+    runtime.cudaFree(ctypes.c_void_p(pointer))
+
+
+functions = [ctypes.cast(function, ctypes.c_void_p).value for function in (allocate, release)]
+allocator = torch._C._cuda_customAllocator(*functions)
+torch.cuda.memory.change_current_allocator(torch.cuda.memory._CUDAAllocator(allocator))
+tensor = of(30 * MIB)
+write(tensor, 1)
+try:
+    with amem.region("weights"):
+        of(MIB)
+except amem.AmemError as error:
+    expect("change_current_allocator()" in str(error), error)
+else:
+    sys.exit("a region with an allocator that has no pools")
+left = free()
+for _ in range(3):
+    amem.pause()
+    expect(free() - left >= 30 * MIB, "it has left")
+    amem.resume()
+    expect(holds(tensor, 1), "contents")
+expect(not amem.torch_cache.empty_cache(), "before a safe point nothing is known of its cache")
+expect(len(amem.report()) == 1, "the owners of the memory")
+del tensor
+""", AMEM_TENSORS="job")
