@@ -51,7 +51,7 @@ def test_memory_of_vllms_allocator_leaves_until_it_is_exported(simulated: Simula
     simulated.run(PROGRAM, CUMEM=str(library), AMEM_TENSORS="job", AMEM_SIM_FABRIC=domain)
 
 
-# get_fabric_access() of PyTorch finds an IMEX channel: the ranks exchange fabric handles.
+# get_fabric_access() of PyTorch finds an IMEX channel: the ranks exchange fabric handles, from 2.9 on.
 SYMMETRIC = """
 import subprocess
 import torch.distributed as dist
@@ -73,7 +73,7 @@ for cycle in range(2):
     dist.barrier()
     amem.pause("symmetric")
     found = amem.stats()
-    leaves = os.environ["LOCAL_WORLD_SIZE"] == "2"
+    leaves = os.environ["LOCAL_WORLD_SIZE"] == "2" or torch.__version__ < (2, 9)
     expect((found["tags"]["symmetric"]["resident_bytes"] == 0) == leaves, found)
     expect(list(found["persistent"]) == ([] if leaves else ["exported as a fabric handle"]), found)
     dist.barrier()
