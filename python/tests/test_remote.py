@@ -124,6 +124,25 @@ def test_memory_of_nccl_is_paused_at_any_time_and_calls_resume_it(start: Start) 
     assert job.end() == RIGHT
 
 
+def test_a_rank_that_calls_a_collective_later_does_so_between_two_tries(start: Start) -> None:
+    """Its call waits for the pause, which waits for the collective: most tries are short."""
+    job = start()
+    (job.folder / "late").touch()
+    deadline = time.monotonic() + TIMEOUT_S
+    before = None
+    while before != (before := job.steps()):
+        time.sleep(0.3)  # allow: it shows that nothing happens
+    command = [str(job.build.command), "pause", "--group", job.group, "--tag", "nccl", "--wait", "4"]
+    pause = subprocess.Popen(command, env=job.variables, stderr=subprocess.PIPE, text=True)
+    while pause.poll() is None and job.status(job.pids[0])["counters"]["failed_pauses"] < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # allow: between two looks, under a deadline
+    (job.folder / "late").unlink()
+    assert pause.wait(TIMEOUT_S) == 0, pause.communicate()[1]
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
 def test_a_job_of_which_one_rank_refuses_goes_on(start: Start, build: Build) -> None:
     job = start(points=(1, 0))  # the second has no safe points
     done = job.amem("pause", "--group", job.group, "--wait", "0.5")

@@ -26,8 +26,8 @@ constexpr long kAnswerMs = 2000;
 constexpr int kIntervalMs = 50;
 /// A hold is renewed each kIntervalMs, and ends without this command.
 constexpr uint32_t kHoldMs = 3000;
-/// Of the first try to pause the memory of NCCL, as calls of the job wait meanwhile.
-constexpr uint32_t kFirstTryMs = 1000;
+/// Of most tries to pause the memory of NCCL, as calls of the job wait meanwhile.
+constexpr uint32_t kShortTryMs = 250;
 
 /// With the answer to the last request, and the last reply.
 struct Process : Answer {
@@ -192,17 +192,19 @@ bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadli
 }
 
 /// While ranks call collectives of NCCL at different times, one may be in flight that waits for a
-/// call which waits for the pause.
+/// call which waits for the pause: a longer try would only stop the job for longer. Work that is
+/// long itself needs one: tries take 1, 2, 1, 4, 1, 2, 1, 8 times the shortest, and so on.
 void pause_job(Job& job, const RemoteOptions& options) {
   if (options.is_nccl() && options.pid > 0)
     std::erase_if(job, [&](const Process& process) { return process.pid != options.pid; });
   const Deadline deadline = Deadline::after_ms(options.wait_ms());
-  uint32_t try_ms =
-      options.is_nccl() ? std::min(kFirstTryMs, options.wait_ms()) : options.wait_ms();
-  while (!try_to_pause(job, options, deadline, try_ms)) {
-    try_ms = std::min(2 * try_ms, options.wait_ms());
+  const auto try_ms = [&](uint32_t number) {
+    const uint32_t power_of_two = number & -number;
+    return options.is_nccl() ? std::min(kShortTryMs * power_of_two, options.wait_ms())
+                             : options.wait_ms();
+  };
+  for (uint32_t number = 1; !try_to_pause(job, options, deadline, try_ms(number)); ++number)
     (void)poll(nullptr, 0, kIntervalMs);
-  }
   for (const Process& process : job) fmt::print("{}: {}\n", name_of(process), process.reply.text);
 }
 
