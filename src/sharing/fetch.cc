@@ -154,8 +154,17 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
                       const std::shared_ptr<Replies>& replies) {
   Fetch fetch;
   for (const Wanted& one : wanted) fetch.items.push_back(one.item);
-  const auto on_reply = [this, owner, wanted](Result<Received> reply) -> Status {
+  const auto on_reply = [=, this](Result<Received> reply) -> Status {
     if (reply.ok()) return on_fetched(owner, wanted, std::move(reply.value()));
+    if (has_broken(reply.error())) {
+      std::vector<Wanted> left = wanted;
+      MutexLock lock(context_.registry.mutex);
+      std::erase_if(left, [&](const Wanted& one) AMEM_REQUIRES(context_.registry.mutex) {
+        return context_.registry.find(one.local) == nullptr;
+      });
+      if (!left.empty()) request(owner, left, deadline, replies);
+      return ok_status();
+    }
     if (reply.error().kind != ErrorKind::peer) return reply.error();
     lose(owner, wanted, reply.error());
     return ok_status();

@@ -168,5 +168,86 @@ TEST_F(ImportTest, OfMemoryThatIsRegisteredHereRefusesThePauseOfItsOwner) {
   EXPECT_TRUE(eventually([this] { return is_open(); }));
 }
 
+/// The connection to the owner breaks when a request has arrived there.
+class BrokenFetchTest : public FetchWaitTest {
+ protected:
+  /// Accepts a connection, and returns the first request on it.
+  std::optional<Envelope> meet() {
+    peer_ = owner_.accept_one();
+    if (peer_ == nullptr) return std::nullopt;
+    peer_->greet(owner_.id);
+    (void)peer_->next_message();
+    return peer_->next_message();
+  }
+  std::optional<Envelope> meet_twice() {
+    (void)meet();
+    peer_.reset();
+    return meet();
+  }
+  Token token(AllocationId allocation) const {
+    return {owner_.id, allocation, 2, allocation, 0, 0, 1 << 21, kOwnerPid, ""};
+  }
+  BackingId add_revoked(AllocationId allocation) {
+    MutexLock lock(registry_.mutex);
+    Backing& import = registry_.backing_of(registry_.add_import(token(allocation)));
+    import.state = BackingState::revoked;
+    return import.id;
+  }
+
+  RawListener owner_;
+  std::unique_ptr<RawPeer> peer_;
+};
+
+// Otherwise the call of NCCL that imports would fail.
+TEST_F(BrokenFetchTest, OfAnImportIsRepeated) {
+  auto imported = std::async(std::launch::async, [this] {
+    DriverHandle handle = 0;
+    DriverResult result = driver_result::kUnknown;
+    const Result<UniqueFd> fd = make_token(token(5));
+    EXPECT_TRUE(sharing_->imports().import_token(fd.value().get(), &handle, &result));
+    return result;
+  });
+  const std::optional<Envelope> fetch = meet_twice();
+  ASSERT_TRUE(fetch && std::holds_alternative<Fetch>(fetch->message));
+  peer_->send(fetch->request_id, Fetched{{Fetched::Outcome::here}, {}, {}}, 1);
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+TEST_F(BrokenFetchTest, OfATokenIsRepeated) {
+  auto asked = std::async(std::launch::async, [this] {
+    return sharing_->imports().ask_for_token({owner_.id, 5, 2, kOwnerPid});
+  });
+  const std::optional<Envelope> query = meet_twice();
+  ASSERT_TRUE(query && std::holds_alternative<TokenQuery>(query->message));
+  peer_->send(query->request_id, TokenReply{true}, 1);
+  const Result<Received> token = asked.get();
+  EXPECT_TRUE(token.ok()) << token.error().message;
+}
+
+// The owner would keep the memory for an importer that has released it.
+TEST_F(BrokenFetchTest, IsRepeatedForWhatIsStillImported) {
+  const std::vector<BackingId> backings = {add_revoked(5), add_revoked(6)};
+  auto fetched = std::async(std::launch::async, [&] {
+    return sharing_->imports().fetch(backings, BackingState::revoked, patience());
+  });
+  const std::optional<Envelope> first = meet();
+  ASSERT_TRUE(first && std::holds_alternative<Fetch>(first->message));
+  EXPECT_EQ(std::get<Fetch>(first->message).items.size(), 2u);
+  {
+    MutexLock lock(registry_.mutex);
+    Allocation& released =
+        *registry_.find(registry_.find_backing(backings[0])->allocations.begin()->second);
+    released.handle_references = 0;
+    erase_unused(driver_, registry_, released);
+  }
+  peer_.reset();
+  const std::optional<Envelope> again = meet();
+  ASSERT_TRUE(again && std::holds_alternative<Fetch>(again->message));
+  EXPECT_EQ(std::get<Fetch>(again->message).items, (std::vector<Fetch::Item>{{6, 2, false}}));
+  peer_->send(again->request_id, Fetched{{Fetched::Outcome::here}, {}, {}}, 1);
+  const Status status = fetched.get();
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
 }  // namespace
 }  // namespace amem

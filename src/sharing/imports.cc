@@ -213,14 +213,19 @@ Result<Received> Imports::ask_for_token(const IpcHandle& wanted) {
   const auto token = std::make_shared<Received>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   const auto on_reply = [token](Result<Received> reply) -> Status {
+    if (!reply.ok() && has_broken(reply.error())) return ok_status();
     if (!reply.ok()) return reply.error();
     if (reply.value().fds.empty()) return peer_error("its owner does not know it");
     *token = std::move(reply.value());
     return ok_status();
   };
-  context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
-                              deadline, replies->expect(process_text(wanted.owner_pid), on_reply));
-  AMEM_TRY(replies->wait(deadline, kImportWaits));
+  // Again if the connection has broken.
+  while (token->fds.empty()) {
+    context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
+                                deadline,
+                                replies->expect(process_text(wanted.owner_pid), on_reply));
+    AMEM_TRY(replies->wait(deadline, kImportWaits));
+  }
   return std::move(*token);
 }
 

@@ -69,7 +69,8 @@ class Imports {
     Fetch::Item item;
     std::string owner;  ///< process_text()
   };
-  /// All of one owner.
+  /// All of one owner. If the connection breaks, what has not been released meanwhile is requested
+  /// again.
   void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
                const std::shared_ptr<Replies>& replies);
   /// The owner has ended: its memory is lost.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <set>
@@ -12,6 +13,11 @@
 #include "transport/peer_service.h"
 
 namespace amem {
+
+/// The connection broke and was made again. The peer may have carried out the request.
+inline bool has_broken(const Error& error) {
+  return error.kind == ErrorKind::os && error.code == ECONNRESET;
+}
 
 /// Collects the replies to requests that were sent to several peers. Shared with the callbacks of
 /// the requests, because a reply may arrive after the wait has ended. Thread-safe.

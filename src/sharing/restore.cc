@@ -44,7 +44,7 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
   // The process has ended.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
     return to->settle(ok_status());
-  const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
+  const bool broke = has_broken(why);
   const bool is_importer = !to->name.empty();
   const bool is_slow = why.kind == ErrorKind::timeout && is_importer;
   const bool is_awaited = to->replies != nullptr;
