@@ -41,6 +41,7 @@ class HostStream {
   /// Of a connection that was dialled, when it is writable: as check_dialled().
   Status check_connected(int socket);
   bool is_connected() const { return is_connected_; }
+  bool is_dialled() const { return is_dialled_; }
 
   /// "process 4711 on tray2 (10.0.0.2)", when a packet has proven it.
   std::string peer_name() const;

@@ -46,6 +46,18 @@ class HostsTest : public testing::Test {
         return stream_.send(socket_.get(), packet) == 0;
       });
     }
+    /// The request that comes after the Hello.
+    std::optional<Envelope> next_request() {
+      std::optional<Envelope> request;
+      (void)eventually([&] {
+        const auto packet = stream_.receive(socket_.get());
+        if (!packet.ok()) return true;
+        if (!packet.value()) return false;
+        request = decode(packet.value()->bytes).value();
+        return !std::holds_alternative<Hello>(request->message);
+      });
+      return request;
+    }
     void send_bytes(const std::string& bytes) {
       EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), 0),
                 static_cast<ssize_t>(bytes.size()));
@@ -113,6 +125,25 @@ TEST_F(HostsTest, ProcessHasEndedWhereAnotherOneListens) {
   const Result<Received> there = a->ask(former, Revoke{});
   ASSERT_FALSE(there.ok());
   EXPECT_EQ(there.error().kind, ErrorKind::peer);
+}
+
+// No end of the connection arrives from a host that was cut off.
+TEST_F(HostsTest, ProcessThatConnectsAgainIsAnsweredThere) {
+  Node a;
+  const HostAddress at = open(a);
+  const InstanceId id = random_instance_id();
+  RawHost former(at, key());
+  ASSERT_TRUE(former.send(0, Hello{id}));
+  ASSERT_TRUE(former.send(0, Drop{{1}}));
+  ASSERT_TRUE(a.recorder.wait_seen(1));
+  RawHost next(at, key());
+  ASSERT_TRUE(next.send(0, Hello{id}));
+  ASSERT_TRUE(next.send(0, Drop{{2}}));
+  ASSERT_TRUE(a.recorder.wait_seen(2));
+  EXPECT_TRUE(former.sees_the_end());
+  a.service->call(id, Revoke{}, {}, patience(), [](const Result<Received>&) {});
+  const std::optional<Envelope> request = next.next_request();
+  EXPECT_TRUE(request && std::holds_alternative<Revoke>(request->message));
 }
 
 TEST_F(HostsTest, HostThatCannotBeReachedHasNotEnded) {

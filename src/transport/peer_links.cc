@@ -249,6 +249,7 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
     return make_error(ErrorKind::peer, ECONNREFUSED, "another process listens there");
   if (connection.peer && *connection.peer != hello.instance)
     return protocol_error("it says that it is instance %s", hello.instance.hex().c_str());
+  finish_former(hello.instance, connection);
   Peer& peer = peer_at(hello.instance);
   if ((!peer.connections.empty() || peer.process) &&
       (peer.info.pid != connection.pid || peer.info.remote_name.empty() != !connection.stream))
@@ -271,6 +272,24 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
          make_error(ErrorKind::os, ECONNRESET, "the connection to %s broke and was made again: %s",
                     connection.name().c_str(), broken->message.c_str()));
   return ok_status();
+}
+
+/// What a peer sent on other connections comes before what it sends on its next one. It dials when
+/// it has none left: those that it dialled before have broken, also if no end has arrived.
+void PeerLinks::finish_former(const InstanceId& instance, const Connection& next) {
+  const auto peer = peers_.find(instance);
+  if (peer == peers_.end()) return;
+  for (const uint64_t token : std::vector<uint64_t>(peer->second.connections)) {
+    Connection* const former = find_connection(token);
+    if (former == nullptr || former == &next) continue;
+    const auto is_accepted = [](const Connection& one) {
+      return one.stream && !one.stream->is_dialled();
+    };
+    const bool has_broken = is_accepted(*former) && is_accepted(next);
+    if (has_broken) former->shut_down();
+    while (read_one(token)) {
+    }
+  }
 }
 
 /// A reply without a pending call is dropped.

@@ -122,6 +122,7 @@ class PeerLinks {
   bool read_one(uint64_t token);
   Status dispatch(uint64_t token, Connection& connection, Packet packet);
   Status greet(uint64_t token, Connection& connection, const Hello& hello);
+  void finish_former(const InstanceId& instance, const Connection& next);
   static Status complete(Peer& peer, uint64_t request_id, Received reply);
   static void fail(std::map<uint64_t, Call>& calls, const Error& why);
 

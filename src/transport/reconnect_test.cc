@@ -198,13 +198,14 @@ class EndReadFirst : public testing::Test {
       }
     });
     peer_ = RawPeer::dial_to(a_->id);
-    peer_->introduce_to(*a_, random_instance_id());
+    peer_->introduce_to(*a_, peer_id_);
     holder_ = RawPeer::dial_to(a_->id);
     holder_->greet(random_instance_id());
     holder_->send(1, Revoke{});
     EXPECT_TRUE(eventually([&] { return is_held_.load(); }));
   }
 
+  const InstanceId peer_id_ = random_instance_id();
   UniqueFd process_, life_;
   PeerOptions options_;
   std::atomic<bool> is_held_ = false, goes_on_ = false;
@@ -226,6 +227,26 @@ TEST_F(EndReadFirst, WhatAProcessSentBeforeItsEndCountsAndNothingElse) {
     if (const auto* drop = std::get_if<Drop>(&one.received.message))
       dropped.push_back(drop->allocations.front());
   EXPECT_EQ(dropped, (std::vector<AllocationId>{1, 2, 3}));
+}
+
+// Otherwise a revoke would follow the restore that takes it back, and the importer would wait for
+// an owner that is active.
+TEST_F(EndReadFirst, WhatAProcessSentBeforeItsConnectionBrokeComesBeforeWhatItSendsOnTheNext) {
+  const std::vector<AllocationId> sent = {1, 2, 3, 4, 5, 6, 7};
+  for (size_t i = 0; i + 1 < sent.size(); ++i) peer_->send(0, Drop{{sent[i]}});
+  peer_ = RawPeer::dial_to(a_->id);
+  peer_->greet(peer_id_);
+  peer_->send(0, Drop{{sent.back()}});
+
+  answered_ = 10;  // without more
+  goes_on_ = true;
+
+  ASSERT_TRUE(a_->recorder.wait_seen(1 + sent.size()));
+  std::vector<AllocationId> dropped;
+  for (const Recorder::Seen& one : a_->recorder.take_seen())
+    if (const auto* drop = std::get_if<Drop>(&one.received.message))
+      dropped.push_back(drop->allocations.front());
+  EXPECT_EQ(dropped, sent);
 }
 
 TEST_F(ReconnectWithProcess, WhatItSaidBeforeItsEndCounts) {
