@@ -32,6 +32,15 @@ class HostsTest : public testing::Test {
     EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
     return opened.value();
   }
+  /// To which no connection is made.
+  static HostAddress reserved() {
+    HostAddress address;
+    auto* const ip = reinterpret_cast<uint8_t*>(address.ip.bits.data());
+    ip[10] = ip[11] = 0xff;
+    for (const int byte : {12, 13, 14, 15}) ip[byte] = 255;
+    address.port = 9;
+    return address;
+  }
   /// Of a connection that says what it wants.
   class RawHost {
    public:
@@ -150,16 +159,33 @@ TEST_F(HostsTest, HostThatCannotBeReachedHasNotEnded) {
   Answerer a;
   open(*a);
   const InstanceId other = random_instance_id();
-  HostAddress reserved;  // to which no connection is made
-  auto* const ip = reinterpret_cast<uint8_t*>(reserved.ip.bits.data());
-  ip[10] = ip[11] = 0xff;
-  for (const int byte : {12, 13, 14, 15}) ip[byte] = 255;
-  reserved.port = 9;
-  EXPECT_EQ(ip_text(reserved), "255.255.255.255");
-  a->service->locate(other, reserved);
+  EXPECT_EQ(ip_text(reserved()), "255.255.255.255");
+  a->service->locate(other, reserved());
   const Result<Received> there = a->ask(other, Revoke{}, 200);
   ASSERT_FALSE(there.ok());
   EXPECT_NE(there.error().kind, ErrorKind::peer) << there.error().message;
+}
+
+// A restore that failed at once would never arrive.
+TEST_F(HostsTest, CallsWaitForAHostThatCanBeReachedNoMore) {
+  Node a;
+  const HostAddress at = open(a);
+  const InstanceId id = random_instance_id();
+  a.service->locate(id, reserved());
+  {
+    RawHost cut_off(at, key());
+    ASSERT_TRUE(cut_off.send(0, Hello{id}));
+    ASSERT_TRUE(cut_off.send(0, Drop{{1}}));
+    ASSERT_TRUE(a.recorder.wait_seen(1));
+    const Result<Received> silent = a.ask(id, Revoke{}, 100);
+    EXPECT_EQ(silent.error().kind, ErrorKind::timeout) << silent.error().message;
+  }
+  const Result<Received> there = a.ask(id, Revoke{}, 300);
+  ASSERT_FALSE(there.ok());
+  EXPECT_EQ(there.error().kind, ErrorKind::timeout);
+  EXPECT_NE(there.error().message.find(", which cannot be reached ("), std::string::npos)
+      << there.error().message;
+  EXPECT_TRUE(a.recorder.gone().empty());
 }
 
 // Another program may have got the port of a process that has ended.

@@ -142,6 +142,11 @@ void PeerLinks::on_dial_failed(const InstanceId& instance, const Error& why) {
   Peer& peer = peers_.at(instance);
   // A process that was reached but has never sent Hello may have called exec(3). It shares nothing.
   if (why.kind == ErrorKind::peer && (!peer.process || !peer.known)) return forget(instance, why);
+  if (why.kind != ErrorKind::peer && peer.known && !peer.info.remote_name.empty()) {
+    if (!peer.broken) peer.broken = why;
+    peer.lost_calls.merge(peer.calls);  // until its host can be reached
+    return redial_soon(peer);
+  }
   if (why.kind != ErrorKind::peer) {
     fail(peer.calls, why);
     if (!peer.known && !peer.process) return forget(instance, why);

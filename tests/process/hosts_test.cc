@@ -217,6 +217,7 @@ TEST_F(Hosts, ThatAreCutOffUntilTheConnectionBreaksConnectAgain) {
       return has(text, "cannot be reached");
     });
     ASSERT_TRUE(hosts_.connect(true, at));
+    check();  // the pauses were rolled back
     wait_for("the hosts to meet again", [&] { return try_pause(0); });
     (*job_)[0].ask("resume");
     check();
