@@ -158,6 +158,18 @@ bool Exports::is_bound_to_multicast(const Tags& tags) {
   });
 }
 
+void Exports::send_revoke(const InstanceId& process, Revoke request, Deadline until,
+                          bool is_awaited, const CallDone& done) {
+  // The peer's deadline is earlier, so that its error arrives before this one gives up.
+  const long long quiesce_ms = is_awaited ? std::max(1LL, until.left_ms() * 9LL / 10) : 0;
+  request.timeout_ms = static_cast<uint32_t>(quiesce_ms);
+  const auto on_reply = [=, this](Result<Received> reply) {
+    if (reply.ok() || !has_broken(reply.error())) return done(std::move(reply));
+    send_revoke(process, request, until, is_awaited, done);
+  };
+  context_.peers.load()->call(process, request, {}, until, on_reply);
+}
+
 Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline deadline,
                              const std::shared_ptr<Replies>& replies) {
   PeerService* const peers = context_.peers.load();
@@ -191,9 +203,7 @@ Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline dead
   const int left_ms = deadline.left_ms();
   for (auto& [process, known] : asked) {
     const bool is_awaited = known.is_importer || is_bound;
-    // The peer's deadline is earlier, so that its error arrives before this one gives up.
-    const long long quiesce_ms = is_awaited ? std::max(1LL, left_ms * 9LL / 10) : 0;
-    Revoke request{static_cast<uint32_t>(quiesce_ms), {}, scope, std::move(known.staying)};
+    Revoke request{0, {}, scope, std::move(known.staying)};
     const Deadline until = is_awaited ? deadline : Deadline::after_ms(std::min(kMomentMs, left_ms));
     const auto on_reply = [this, process = process, is_awaited,
                            is_importer = known.is_importer](const Result<Received>& reply) {
@@ -203,7 +213,7 @@ Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline dead
       request.tags.clear();
       while (next != known.tags.end() && request.tags.size() < kMaxTags)
         request.tags.push_back(*next++);
-      peers->call(process, request, {}, until, replies->expect(known.name, on_reply));
+      send_revoke(process, request, until, is_awaited, replies->expect(known.name, on_reply));
     }
   }
   return ok_status();

@@ -101,6 +101,9 @@ class Exports {
   const std::string& name_of(const InstanceId& importer) AMEM_REQUIRES(context_.registry.mutex) {
     return importer_names_.try_emplace(importer, process_text(0)).first->second;
   }
+  /// Again if the connection breaks.
+  void send_revoke(const InstanceId& process, Revoke request, Deadline until, bool is_awaited,
+                   const CallDone& done);
   Status on_revoked(const InstanceId& process, bool is_importer, const Result<Received>& reply);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);

@@ -44,20 +44,18 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
   // The process has ended.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
     return to->settle(ok_status());
-  const bool broke = has_broken(why);
+  OfTag& of_tag = tags_[to->tag];
+  const bool is_last = !of_tag.is_paused && to->number == of_tag.restores;
+  // The gates of an importer open with this message. It is therefore sent again, after a connection
+  // has broken, and to an importer that has not replied in time. It is in the importer's socket
+  // then, so it is not sent a third time.
+  if (is_last && has_broken(why) && !to->deadline.passed()) return send_restore(to);
   const bool is_importer = !to->name.empty();
-  const bool is_slow = why.kind == ErrorKind::timeout && is_importer;
-  const bool is_awaited = to->replies != nullptr;
-  if (is_importer) tags_[to->tag].notified.insert(to->process);
+  if (is_importer) of_tag.notified.insert(to->process);
   to->settle(why);
-  // The gates of an importer open with this message. It is therefore sent again, to an importer
-  // that has not replied in time, and after a connection has broken if no caller waits for the
-  // result. It is in the importer's socket then, so it is not sent a third time.
+  if (!is_last || !is_importer || why.kind != ErrorKind::timeout) return;
   constexpr long kOneDayMs = 24L * 3600 * 1000;
-  const bool again = is_slow || (broke && !is_awaited && !to->deadline.passed());
-  const OfTag& of_tag = tags_[to->tag];
-  if (!again || of_tag.is_paused || to->number != of_tag.restores) return;
-  if (is_slow) to->deadline = Deadline::after_ms(kOneDayMs);
+  to->deadline = Deadline::after_ms(kOneDayMs);
   send_restore(to);
 }
 

@@ -194,6 +194,49 @@ TEST_F(RevokeTest, ImporterKeepsMemoryThatIsPersistent) {
   EXPECT_FALSE(stays());
 }
 
+/// The connection to the importer breaks when a request has arrived there.
+class BrokenRevokeTest : public RevokeTest {
+ protected:
+  BrokenRevokeTest() {
+    MutexLock lock(registry_.mutex);
+    registry_.allocations().begin()->second.importers = {listener_.id};
+  }
+  /// Answers the second request of type T, as far as `sent` says what the first one has met.
+  template <typename T>
+  std::thread answer_the_second(Message answer) {
+    return std::thread([this, answer = std::move(answer)] {
+      for (const bool breaks : {true, false}) {
+        const auto raw = listener_.accept_one();
+        ASSERT_TRUE(raw);
+        raw->greet(listener_.id);
+        (void)raw->next_message();
+        const auto request = raw->next_message();
+        ASSERT_TRUE(request && std::holds_alternative<T>(request->message));
+        if (breaks) continue;
+        raw->send(request->request_id, answer);
+        (void)raw->sees_the_end();
+      }
+    });
+  }
+  RawListener listener_;
+};
+
+TEST_F(BrokenRevokeTest, IsRepeated) {
+  std::thread importer = answer_the_second<Revoke>(Revoked{true, {}, {}});
+  const Status status = exports_.revoke({""}, patience());
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  context_.peers.load()->stop();
+  importer.join();
+}
+
+TEST_F(BrokenRevokeTest, RestoreIsRepeated) {
+  std::thread importer = answer_the_second<Restore>(Restored{true, {}});
+  const Status status = restore(patience())->wait(patience());
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  context_.peers.load()->stop();
+  importer.join();
+}
+
 class UnreachableImporterTest : public RevokeTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(SocketIs, UnreachableImporterTest, testing::Bool(),
                          [](const auto& is_gone) {
