@@ -3,7 +3,9 @@
 // Memory with fabric handles that processes of another host import, on simulated hosts.
 #include <sys/stat.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "tests/process/progress.h"
 #include "tests/process/simulated_hosts.h"
@@ -223,6 +225,31 @@ TEST_F(Hosts, ThatAreCutOffUntilTheConnectionBreaksConnectAgain) {
     check();
   }
   pause_and_resume({0, 1});
+}
+
+// Pauses, resumes and imports repeat what broken connections have lost.
+TEST_F(Hosts, WhoseConnectionsBreakAgainAndAgainLoseNothing) {
+  setup_.environment["GMM_LOG"] = "4";
+  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(20000);
+  start({0, 1, 0, 1});
+  check();
+  std::atomic<bool> is_over = false;
+  std::thread breaks([&] {
+    for (int host = 0; !is_over; host = 1 - host)
+      (void)hosts_.on(host, "ss --ipv6 --tcp --kill state established");
+  });
+  const auto rounds = [&] {
+    for (const std::vector<int>& ranks : {std::vector<int>{0, 1, 2, 3}, {0}, {1, 2}, {3}}) {
+      pause_and_resume(ranks);
+      const std::string later = "later" + std::to_string(ranks.front());
+      job_->make(later);
+      job_->all("check " + later + counts());
+    }
+  };
+  EXPECT_NO_THROW(rounds());
+  is_over = true;
+  breaks.join();
+  EXPECT_TRUE(has(log(0), "a connection ended")) << "Linux has no INET_DIAG_DESTROY";
 }
 
 TEST_F(Hosts, ThatAreCutOffWhilePausedResumeWhenTheyMeet) {
