@@ -191,6 +191,35 @@ TEST_F(Hosts, RankThatIsKilledIsNotWaitedFor) {
   job_->some({0, 2}, "check survivors 17");
 }
 
+// A forked child that lives holds no connection of its parent; another program has none.
+TEST_F(Hosts, RankThatIsKilledBesideItsChildOrRunsAnotherProgramIsNotWaitedFor) {
+  start({0, 1, 1});
+  check();
+  const pid_t child = std::stoi((*job_)[1].ask("fork_child"));
+  ASSERT_EQ(kill(child, SIGSTOP), 0);
+  (*job_)[1].kill(SIGKILL);
+  (*job_)[2].order("exec");
+  pause({0});
+  kill(child, SIGKILL);
+}
+
+TEST_F(Hosts, WithAddressesOfIpv6AlonePauseAndResume) {
+  ASSERT_TRUE(hosts_.add_ipv6());
+  hosts_.place(&setup_, {0, 1});
+  setup_.environment["NCCL_SOCKET_IFNAME"] = "amem6";
+  job_ = std::make_unique<jobs::Job>(setup_, 2);
+  job_->use_devices({0, 1});
+  job_->make("world");
+  check();
+  pause_and_resume({0, 1});
+  pause({1});
+  (*job_)[0].order("check world 17");
+  wait_for("the gate", [&] { return has(log(0), " on tray1 (fd77::2) is paused"); });
+  (*job_)[1].ask("resume");
+  (*job_)[1].ask("check world 17");
+  (*job_)[0].answer();
+}
+
 TEST_F(Hosts, ThatAreCutOffRefuseThePauseWithTheirName) {
   start({0, 1});
   check();

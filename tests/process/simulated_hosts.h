@@ -69,6 +69,17 @@ class SimulatedHosts {
     setup->rank_program = script;
   }
 
+  /// Gives both an interface amem6 that has addresses of IPv6 alone: fd77::1 and fd77::2.
+  bool add_ipv6() {
+    bool added = on(
+        0, "ip link add name amem6 type veth peer name amem6 netns " + std::to_string(holders_[1]));
+    for (const int host : {0, 1})
+      added =
+          added &&
+          on(host, "ip -6 addr add fd77::" + std::to_string(host + 1) + "/64 dev amem6 nodad") &&
+          on(host, "ip link set amem6 up");
+    return added;
+  }
   /// Whether packets pass between the hosts. `at`: the host whose interface goes up or down.
   bool connect(bool connected, int at = 1) {
     return on(at, std::string("ip link set amem0 ") + (connected ? "up" : "down"));
