@@ -18,17 +18,40 @@
 namespace amem {
 namespace {
 
-// Sockets of IPv6 also reach IPv4, by mapped addresses.
+// Sockets of IPv6 also reach IPv4, by mapped addresses. Those of IPv4 are for a kernel without
+// IPv6.
 union SocketAddress {
   sockaddr any;
+  sockaddr_in v4;
   sockaddr_in6 v6;
 };
 
-SocketAddress to_socket(const HostAddress& address) {
+constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+HostAddress mapped(const sockaddr_in& at) {
+  HostAddress out{{}, ntohs(at.sin_port)};
+  auto* const ip = reinterpret_cast<uint8_t*>(out.ip.bits.data());
+  memcpy(ip, kMapped, sizeof kMapped);
+  memcpy(ip + sizeof kMapped, &at.sin_addr, sizeof at.sin_addr);
+  return out;
+}
+
+/// For a function of this socket.
+SocketAddress to_socket(const HostAddress& address, int socket) {
+  int family = AF_INET6;
+  socklen_t size_bytes = sizeof family;
+  getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size_bytes);
+  const auto* const ip = reinterpret_cast<const uint8_t*>(address.ip.bits.data());
   SocketAddress out{};
-  out.v6.sin6_family = AF_INET6;
-  out.v6.sin6_port = htons(address.port);
-  memcpy(&out.v6.sin6_addr, address.ip.bits.data(), sizeof out.v6.sin6_addr);
+  if (family == AF_INET) {
+    out.v4.sin_family = AF_INET;
+    out.v4.sin_port = htons(address.port);
+    memcpy(&out.v4.sin_addr, ip + sizeof kMapped, sizeof out.v4.sin_addr);
+  } else {
+    out.v6.sin6_family = AF_INET6;
+    out.v6.sin6_port = htons(address.port);
+    memcpy(&out.v6.sin6_addr, ip, sizeof out.v6.sin6_addr);
+  }
   return out;
 }
 
@@ -37,14 +60,18 @@ HostAddress address_by(int (*call)(int, sockaddr*, socklen_t*), int socket) {
   SocketAddress at{};
   socklen_t size_bytes = sizeof at;
   call(socket, &at.any, &size_bytes);
+  if (at.any.sa_family == AF_INET) return mapped(at.v4);
   HostAddress out{{}, ntohs(at.v6.sin6_port)};
   memcpy(out.ip.bits.data(), &at.v6.sin6_addr, sizeof at.v6.sin6_addr);
   return out;
 }
 
-Result<UniqueFd> open_stream() {
-  UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return os_error(errno, "socket(AF_INET6, SOCK_STREAM)");
+Result<UniqueFd> open_stream(const HostAddress& address) {
+  constexpr int kType = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+  UniqueFd fd(socket(AF_INET6, kType, 0));
+  const bool is_ipv4 = memcmp(address.ip.bits.data(), kMapped, sizeof kMapped) == 0;
+  if (!fd.valid() && errno == EAFNOSUPPORT && is_ipv4) fd.reset(socket(AF_INET, kType, 0));
+  if (!fd.valid()) return os_error(errno, "socket() for %s", ip_text(address).c_str());
   const int off = 0;
   setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   return fd;
@@ -65,17 +92,12 @@ bool is_allowed(std::string_view interface, std::string_view setting) {
 /// Nothing for an interface that is down, has no address, or only that of its link.
 std::optional<HostAddress> address_of(const ifaddrs& interface) {
   HostAddress out;
-  auto* const ip = reinterpret_cast<uint8_t*>(out.ip.bits.data());
   const sockaddr* const at = interface.ifa_addr;
   if (at == nullptr || (interface.ifa_flags & IFF_UP) == 0) return std::nullopt;
-  if (at->sa_family == AF_INET) {
-    ip[10] = ip[11] = 0xff;
-    memcpy(ip + 12, &reinterpret_cast<const sockaddr_in*>(at)->sin_addr, 4);
-    return out;
-  }
+  if (at->sa_family == AF_INET) return mapped(*reinterpret_cast<const sockaddr_in*>(at));
   const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(at)->sin6_addr;
   if (at->sa_family != AF_INET6 || IN6_IS_ADDR_LINKLOCAL(&v6)) return std::nullopt;
-  memcpy(ip, &v6, sizeof v6);
+  memcpy(out.ip.bits.data(), &v6, sizeof v6);
   return out;
 }
 
@@ -101,32 +123,32 @@ Status connected(int code, const HostAddress& address) {
 }  // namespace
 
 std::string ip_text(const HostAddress& address) {
-  constexpr std::string_view kMapped = "::ffff:";
+  constexpr std::string_view kPrefix = "::ffff:";
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(AF_INET6, address.ip.bits.data(), text, sizeof text);
-  return std::string_view(text).starts_with(kMapped) ? text + kMapped.size() : text;
+  return std::string_view(text).starts_with(kPrefix) ? text + kPrefix.size() : text;
 }
 
 Result<UniqueFd> listen_for_hosts(const std::string& interfaces, HostAddress* self) {
   *self = AMEM_TRY(own_address(interfaces.empty() ? "^lo,docker" : interfaces));
-  UniqueFd fd = AMEM_TRY(open_stream());
-  const SocketAddress at = to_socket(*self);
-  if (bind(fd.get(), &at.any, sizeof at.v6) != 0 || listen(fd.get(), SOMAXCONN) != 0)
+  UniqueFd fd = AMEM_TRY(open_stream(*self));
+  const SocketAddress at = to_socket(*self, fd.get());
+  if (bind(fd.get(), &at.any, sizeof at) != 0 || listen(fd.get(), SOMAXCONN) != 0)
     return os_error(errno, "listen(%s)", ip_text(*self).c_str());
   *self = address_by(getsockname, fd.get());
   return fd;
 }
 
 Result<UniqueFd> dial_host(const HostAddress& address, int listener) {
-  const SocketAddress at = to_socket(address);
-  UniqueFd fd = AMEM_TRY(open_stream());
+  UniqueFd fd = AMEM_TRY(open_stream(address));
+  const SocketAddress at = to_socket(address, fd.get());
   end_when_cut_off(fd.get());
   HostAddress own = address_by(getsockname, listener);
   own.port = 0;
-  const SocketAddress from = to_socket(own);
-  if (bind(fd.get(), &from.any, sizeof from.v6) != 0)
+  const SocketAddress from = to_socket(own, fd.get());
+  if (bind(fd.get(), &from.any, sizeof from) != 0)
     return os_error(errno, "bind(%s)", ip_text(own).c_str());
-  const int failed = connect(fd.get(), &at.any, sizeof at.v6);
+  const int failed = connect(fd.get(), &at.any, sizeof at);
   AMEM_TRY(connected(failed == 0 ? 0 : errno, address));
   return fd;
 }

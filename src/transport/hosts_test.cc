@@ -3,10 +3,18 @@
 // A PeerService and processes of other hosts, whose place other nodes of this process take: they
 // are not found in /dev/shm.
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <thread>
 
@@ -259,6 +267,48 @@ TEST_F(HostsTest, FloodOfConnectionsPutsOutNobodyOfThisHost) {
   guest->send(1, StatusQuery{});
   ASSERT_TRUE(guest->next_message());
   EXPECT_TRUE(guest->next_message());
+}
+
+/// From now on this process has a kernel without IPv6 (ipv6.disable=1).
+bool take_ipv6_away() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof rules / sizeof *rules, rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Its address is the same on the wire: it reaches hosts with IPv6.
+TEST(HostWithoutIpv6, ListensAndConnectsByIpv4) {
+  const pid_t child = fork();
+  if (child == 0) {
+    HostAddress with, without;
+    const Result<UniqueFd> other = listen_for_hosts("lo", &with);
+    if (!other.ok() || !take_ipv6_away()) _exit(1);
+    const Result<UniqueFd> listener = listen_for_hosts("lo", &without);
+    if (!listener.ok() || without.ip != with.ip || without.port == 0) _exit(2);
+    for (const HostAddress& to : {with, without}) {
+      const Result<UniqueFd> dialled = dial_host(to, listener.value().get());
+      const int at = (to == with ? other : listener).value().get();
+      UniqueFd accepted;
+      if (!eventually(
+              [&] { return accepted.reset(accept(at, nullptr, nullptr)), accepted.valid(); }))
+        _exit(3);
+      if (!dialled.ok() || address_of_peer(dialled.value().get()) != to) _exit(4);
+      if (ip_text(address_of_peer(accepted.get())) != "127.0.0.1") _exit(5);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(WIFEXITED(status));
 }
 
 TEST_F(HostsTest, InterfaceIsTheFirstThatIsAllowed) {
