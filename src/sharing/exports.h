@@ -62,6 +62,10 @@ class Exports {
   /// it, and the bystanders; their gates open. Returns the replies of the importers.
   std::shared_ptr<Replies> restore(const Tags& tags, Deadline deadline);
 
+  /// A call of this process waits for the memory with this tag. It is restored again if the process
+  /// could not map it when it was filled, and no caller waits for that any more.
+  void restore_for_call(const InstanceId& process, const Tag& tag);
+
   /// Exports the imported backings with these tags before importers need them. While the result
   /// exists, each backing is exported once for all importers: an export takes 0.3 ms when four
   /// processes resume together (H200, driver 580). The descriptors are closed afterwards: a forked

@@ -112,6 +112,23 @@ TEST_F(FetchTest, ResumeWaitsForOneThatFetchedWhilePausedAndTellsItAgainAfterAnE
   EXPECT_TRUE(replies->wait(patience()).ok());
 }
 
+// Nobody waits for the reply any more, and its gate is closed.
+TEST_F(FetchTest, OneThatCouldNotMapItInTimeIsToldAgainWhenItsCallWaits) {
+  context_.peers.load()->send(importer_.id, Drop{{1}}, {});
+  ASSERT_TRUE(importer_.recorder.wait_seen(1));
+  importer_.recorder.take_seen();
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
+  EXPECT_FALSE(sharing_->exports().restore({""}, Deadline::after_ms(50))->wait(patience()).ok());
+  ASSERT_TRUE(importer_.recorder.wait_seen(2)) << "again after the deadline";
+  const uint64_t again = importer_.recorder.take_seen().back().request_id;
+  importer_.service->reply(context_.self, again, Restored{false, "no descriptor"}, {});
+
+  ASSERT_TRUE(eventually([&] {
+    importer_.service->send(context_.self, ResumeRequest{""}, {});
+    return !importer_.recorder.take_seen().empty();
+  }));
+}
+
 TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {
   Result<Received> reply =
       importer_.ask(context_.self, Fetch{{{token_.allocation, token_.nonce, true}}});

@@ -34,6 +34,7 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
   MutexLock lock(context_.registry.mutex);
   if (reply.ok()) {
     const auto& restored = std::get<Restored>(reply.value().message);
+    if (!restored.done) tags_[to->tag].notified.insert(to->process);
     return to->settle(restored.done
                           ? ok_status()
                           : Error{ErrorKind::peer, 0,
@@ -57,6 +58,14 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
   constexpr long kOneDayMs = 24L * 3600 * 1000;
   to->deadline = Deadline::after_ms(kOneDayMs);
   send_restore(to);
+}
+
+void Exports::restore_for_call(const InstanceId& process, const Tag& tag) {
+  MutexLock lock(context_.registry.mutex);
+  OfTag& of_tag = tags_[tag];
+  if (of_tag.is_paused || of_tag.notified.erase(process) == 0) return;
+  send_restore(std::make_shared<PendingRestore>(PendingRestore{
+      tag, process, Deadline::after_ms(context_.timeout_ms), of_tag.restores, nullptr}));
 }
 
 std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {

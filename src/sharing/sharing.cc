@@ -169,6 +169,7 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
   } else if (const auto* resume = std::get_if<ResumeRequest>(&message)) {
+    exports_.restore_for_call(from.instance, resume->tag);
     imports_.on_resume_request(*resume);
   } else if (const auto* host = std::get_if<HostMemoryQuery>(&message)) {
     std::vector<UniqueFd> fds;
