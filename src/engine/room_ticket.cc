@@ -203,7 +203,7 @@ bool RoomTicket::has_queue() {
   return access((user_folder() + "/" + TicketEntry::kFile).c_str(), F_OK) == 0;
 }
 
-void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes) {
+void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes, Deadline deadline) {
   MutexLock lock(mutex_);
   std::ranges::fill(entry_.after_pause, TicketEntry().after_pause[0]);
   size_t number = 0;
@@ -214,6 +214,7 @@ void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes) {
     after.free_bytes = bytes;
   }
   entry_.announced_ns = now_ns();
+  entry_.announced_until_ns = entry_.announced_ns + int64_t{deadline.left_ms()} * 1'000'000;
   if (open_file().ok()) (void)write();
 }
 
@@ -222,6 +223,7 @@ std::map<std::string, size_t> RoomTicket::announced() {
   std::vector<TicketEntry> all = others();
   std::erase_if(all, [&](const auto& other) { return other.announced_ns < not_first_until_ns_; });
   all.push_back(entry_);
+  std::erase_if(all, [](const TicketEntry& entry) { return entry.announced_until_ns < now_ns(); });
   std::map<std::string, size_t> found;
   for (const TicketEntry& entry : all)
     for (const auto& after : entry.after_pause)

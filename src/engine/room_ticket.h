@@ -26,8 +26,8 @@ struct TicketEntry {
   uint64_t resumes = 0;         ///< since the last pause
   uint64_t waits = 0;           ///< 1: a resume waits; 0: the place is kept for the job
   char job[128] = {};
-  char gpus[kMaxGpus][48] = {};  ///< UUIDs
-  int64_t announced_ns = 0;      ///< see after_pause
+  char gpus[kMaxGpus][48] = {};                      ///< UUIDs
+  int64_t announced_ns = 0, announced_until_ns = 0;  ///< see after_pause
   /// While a pause releases memory: what is free after it, at least.
   struct {
     char gpu[48] = {};
@@ -81,8 +81,8 @@ class RoomTicket {
   /// True if a process of the user has ever joined on this host.
   static bool has_queue();
   /// A pause of this process begins to release memory, after which so much is free, by UUID; empty:
-  /// it has ended.
-  void announce(const std::map<std::string, size_t>& free_bytes);
+  /// it has ended. Counts until its deadline: a forked child keeps the ticket of a killed process.
+  void announce(const std::map<std::string, size_t>& free_bytes, Deadline deadline);
   /// What is free after the pauses that release memory now, at least: of this process, and of
   /// others. What was announced while another process came first is for that one.
   std::map<std::string, size_t> announced();

@@ -230,7 +230,7 @@ TEST_F(RoomTicketTest, PauseMakesRoomForWhoIsFirstThenOrJoinsLater) {
   RoomTicket first, second, pausing;
   ASSERT_TRUE(first.join("a", {"GPU-0"}).ok() && second.join("b", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(first));
-  pausing.announce(room);
+  pausing.announce(room, patience());
   EXPECT_FALSE(is_first(second));
   EXPECT_EQ(first.announced(), room);
   EXPECT_EQ(pausing.announced(), room);
@@ -241,7 +241,9 @@ TEST_F(RoomTicketTest, PauseMakesRoomForWhoIsFirstThenOrJoinsLater) {
   ASSERT_TRUE(first.join("a", {"GPU-0"}).ok());
   EXPECT_TRUE(is_first(first));
   EXPECT_EQ(first.announced(), room);
-  pausing.announce({});
+  pausing.announce({}, patience());
+  EXPECT_EQ(first.announced(), none);
+  pausing.announce(room, Deadline::after_ms(-1));
   EXPECT_EQ(first.announced(), none);
 }
 

@@ -29,11 +29,11 @@ std::string gpu_name(const ProcessContext& context, int device) {
 }
 
 void announce_release(ProcessContext& context, RoomTicket& ticket,
-                      const std::map<int, size_t>& released_bytes) {
+                      const std::map<int, size_t>& released_bytes, Deadline deadline) {
   std::map<std::string, size_t> after;
   for (const auto& [device, bytes] : released_bytes)
     after[gpu_name(context, device)] = free_bytes(context.driver, context.devices, device) + bytes;
-  ticket.announce(after);
+  ticket.announce(after, deadline);
 }
 
 RoomWait::RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<std::string>& gpus,

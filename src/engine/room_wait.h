@@ -23,7 +23,7 @@ std::string gpu_name(const ProcessContext& context, int device);
 
 /// Announces a pause that begins to release this memory, by device (RoomTicket).
 void announce_release(ProcessContext& context, RoomTicket& ticket,
-                      const std::map<int, size_t>& released_bytes);
+                      const std::map<int, size_t>& released_bytes, Deadline deadline);
 
 /// The wait of one resume for GPU memory, in its turn. For one thread.
 class RoomWait {

@@ -112,10 +112,10 @@ TEST_F(RoomWaitTest, HoldsNothingUntilAllFitsAfterAPause) {
   EXPECT_TRUE((set_room(kObjects - 1), queried()));
   EXPECT_EQ(room(), kObjects - 1);
   RoomTicket other;
-  other.announce({{kGpu, kObjects * kBytes - 1}, {"another GPU", ~size_t{0}}});
+  other.announce({{kGpu, kObjects * kBytes - 1}, {"another GPU", ~size_t{0}}}, patience());
   EXPECT_TRUE(queried());
   EXPECT_EQ(room(), kObjects - 1);
-  other.announce({{kGpu, kObjects * kBytes}});
+  other.announce({{kGpu, kObjects * kBytes}}, patience());
   EXPECT_TRUE(created(kObjects - 1));
   EXPECT_TRUE((set_room(1), created(kObjects)));
   resume.join();
@@ -129,10 +129,10 @@ TEST_F(RoomWaitTest, EndsWithThePauseThatMakesRoom) {
   auto resumed =
       std::async(std::launch::async, [&] { return session_.resume(waiting("weights")); });
   EXPECT_TRUE(queried());
-  other.announce({{kGpu, (kObjects + 1) * kBytes}});
+  other.announce({{kGpu, (kObjects + 1) * kBytes}}, patience());
   EXPECT_TRUE((set_room(kObjects), created(kObjects)));
   EXPECT_EQ(resumed.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
-  other.announce({});
+  other.announce({}, patience());
   EXPECT_TRUE(resumed.get().ok());
 }
 
@@ -161,7 +161,7 @@ TEST_F(RoomWaitTest, FillsWhatFitsWhileItWaitsForTheRest) {
   pause_weights_and_fill();
   RoomTicket other;
   std::thread resume = start_waiting("weights");
-  other.announce({{kGpu, kObjects * kBytes}});
+  other.announce({{kGpu, kObjects * kBytes}}, patience());
   for (size_t count = 1; count <= kObjects; ++count) {
     set_room(1);
     EXPECT_TRUE(created(count));
@@ -261,7 +261,7 @@ TEST_F(RoomWaitTest, ThatLosesItsTurnReleasesEverythingAndBeginsAgain) {
   pause_weights_and_fill();
   RoomTicket other;
   std::thread resume = start_waiting("weights");
-  other.announce({{kGpu, kObjects * kBytes}});
+  other.announce({{kGpu, kObjects * kBytes}}, patience());
   set_room(kObjects - 1);
   EXPECT_TRUE(created(kObjects - 1));
   {

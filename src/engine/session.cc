@@ -163,9 +163,10 @@ Status Session::move_out(TagStates::Running& running, const Selection& selection
   const NvtxRange range("pause: copy and release");
   const Plan plan = plan_out(selection, tags);
   const bool is_announced = plan.is_switch || RoomTicket::has_queue();
-  if (is_announced) announce_release(context_, ticket_, own_bytes(context_.registry, plan));
+  if (is_announced)
+    announce_release(context_, ticket_, own_bytes(context_.registry, plan), deadline);
   const Status released = executor_.move_out(plan, deadline, &report->move);
-  if (is_announced) ticket_.announce({});
+  if (is_announced) ticket_.announce({}, deadline);
   AMEM_TRY(released);
   step_point("pause_released");
   return ok_status();
