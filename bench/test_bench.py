@@ -21,7 +21,7 @@ Record = dict[str, Any]  # a line of the benchmark
 Records = list[dict[str, Any]]  # lines of the benchmark
 Bench = tuple[subprocess.CompletedProcess[str], Records]  # the program that has ended, and its lines
 
-TIMEOUT_S = 110
+TIMEOUT_S = 110 * int(os.environ.get("AMEM_TEST_SLOWDOWN", "1"))  # the factor of tests/slowdown.h
 CYCLES = 3
 COMMUNICATORS = (1, 2)
 LARGEST_BYTES = 8192

@@ -15,7 +15,7 @@ import reports
 
 BUILD = Path(os.environ["AMEM_TEST_BUILD"])
 CASES = Path(__file__).resolve().with_name("cases.py")
-PATIENCE_S = 240
+PATIENCE_S = 240 * int(os.environ.get("AMEM_TEST_SLOWDOWN", "1"))  # the factor of tests/slowdown.h
 
 
 def run(command: Any, folder: Path, **more: Any) -> Any:
