@@ -20,7 +20,7 @@ from pathlib import Path
 from torch_environment import FOLDER, make_environment, run_tests
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-VERSIONS = ("2.9", "2.11", "2.12", "2.13", "2.14", "newest")
+VERSIONS = ("2.8", "2.9", "2.11", "2.12", "2.13", "2.14", "newest")
 CALL = "print(len(torch.cuda.nccl.unique_id()), torch.cuda.nccl.version())"
 # What amem caught: the slots of NCCL's functions in libtorch_cuda, and the call's way through its door.
 EVIDENCE = """
