@@ -52,9 +52,13 @@ class Executor {
   /// retained copies, those of the plan last.
   Status make_room(const Plan& plan, Deadline deadline);
 
+  /// Called before memory of the device is released. Must not wait.
+  using OnRelease = std::function<void(int device, size_t size_bytes)>;
+
   /// Drops imports, copies the bytes that are kept and not zero, and releases memory. After an
   /// error, backings that were not released are unchanged; plan_resume() has the others.
-  Status move_out(const Plan& plan, Deadline deadline, MoveReport* report);
+  Status move_out(const Plan& plan, Deadline deadline, MoveReport* report,
+                  const OnRelease& releases = nullptr);
 
   /// From the next resume on, saved contents of all kinds stay (Session::retain_backups).
   void retain_backups(bool retain) { retain_backups_ = retain; }
@@ -82,7 +86,8 @@ class Executor {
   /// caller's deadline.
   std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
 
-  Status copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report);
+  Status copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report,
+                          const OnRelease& releases);
   /// Shared, because a job may outlive its caller's deadline.
   Result<std::shared_ptr<Transfers>> find_contents(const Plan& plan,
                                                    const std::function<void()>& meanwhile,
@@ -106,8 +111,8 @@ class Executor {
   std::vector<BackingId> by_saved_share(const Plan& plan);
   Status drop(const Plan& plan);
   Status release_each(const std::vector<BackingId>& order, CopyPipeline& copies, Deadline deadline,
-                      MoveReport* report);
-  Status release(BackingId id);
+                      MoveReport* report, const OnRelease& releases);
+  Status release(BackingId id, const OnRelease& releases);
 
   std::shared_ptr<CopyPipeline> make_fill_pipeline() {
     return std::make_shared<CopyPipeline>(context_.fill_threads, copiers_in_);

@@ -46,7 +46,6 @@ bool intersect(const std::set<std::string_view>& left, const std::set<std::strin
 /// All processes of a job that have a ticket.
 struct JobPlace {
   int64_t joined_ns = std::numeric_limits<int64_t>::max();
-  uint64_t fewest_resumes = std::numeric_limits<uint64_t>::max();
   std::set<std::string_view> gpus;
 };
 
@@ -59,18 +58,24 @@ bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others,
   for (const TicketEntry* const entry : all) {
     JobPlace& job = jobs[entry->job];
     const auto gpus = gpus_of(*entry);
-    // One that has nothing to resume is not waited for.
-    if (!gpus.empty()) job.fewest_resumes = std::min(job.fewest_resumes, entry->resumes);
     job.gpus.insert(gpus.begin(), gpus.end());
   }
   const auto in_queue = [&](const TicketEntry& entry) {
     return entry.joined_ns != 0 && (&entry == &own || now < entry.counts_until_ns);
   };
-  for (const TicketEntry* const entry : all) {
-    JobPlace& job = jobs[entry->job];
-    if (in_queue(*entry) && (entry->waits != 0 || entry->resumes > job.fewest_resumes))
-      job.joined_ns = std::min(job.joined_ns, entry->joined_ns);
-  }
+  // One that has nothing to resume, or was paused later, is not waited for.
+  const auto is_awaited = [](const TicketEntry& other, const TicketEntry& by) {
+    return std::string_view(other.job) == by.job && !gpus_of(other).empty() &&
+           other.resumes < by.resumes && other.paused_ns < by.joined_ns;
+  };
+  for (const TicketEntry* const entry : all)
+    if (in_queue(*entry) &&
+        (entry->waits != 0 || std::ranges::any_of(all, [&](const TicketEntry* other) {
+           return is_awaited(*other, *entry);
+         }))) {
+      int64_t& joined_ns = jobs[entry->job].joined_ns;
+      joined_ns = std::min(joined_ns, entry->joined_ns);
+    }
   const JobPlace& mine = jobs[own.job];
   for (const auto& [name, job] : jobs)
     if (std::tie(job.joined_ns, name) <
@@ -125,7 +130,7 @@ std::vector<TicketEntry> RoomTicket::others() {
     entry.place = at;
     entry.job[sizeof entry.job - 1] = '\0';
     for (auto& gpu : entry.gpus) gpu[sizeof gpu - 1] = '\0';
-    for (auto& [gpu, bytes] : entry.after_pause) gpu[sizeof gpu - 1] = '\0';
+    for (auto& [gpu, bytes] : entry.releases) gpu[sizeof gpu - 1] = '\0';
     found.push_back(entry);
   }
   return found;
@@ -148,7 +153,6 @@ Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpu
   entry_.joined_ns = now_ns();
   entry_.counts_until_ns = entry_.joined_ns + kCountsMs * 1'000'000;
   entry_.waits = 1;
-  not_first_until_ns_ = 0;
   AMEM_TRY(write());
   joined_ = true;
   return ok_status();
@@ -159,9 +163,7 @@ Result<bool> RoomTicket::is_first() {
   if (file_.is_open()) AMEM_TRY(open_file());
   entry_.counts_until_ns = now_ns() + kCountsMs * 1'000'000;
   AMEM_TRY(write());
-  const bool first = comes_first(entry_, others(), now_ns());
-  if (!first) not_first_until_ns_ = now_ns();
-  return first;
+  return comes_first(entry_, others(), now_ns());
 }
 
 void RoomTicket::leave(bool resumed, Deadline deadline, const std::set<std::string>& paused_gpus) {
@@ -196,6 +198,7 @@ void RoomTicket::note(bool resumed, const std::string& job, const std::set<std::
   set_job(job, gpus);
   entry_.resumes = resumed ? entry_.resumes + 1 : 0;
   if (!resumed) entry_.joined_ns = 0;
+  if (!resumed) entry_.paused_ns = now_ns();
   (void)write();
 }
 
@@ -203,32 +206,29 @@ bool RoomTicket::has_queue() {
   return access((user_folder() + "/" + TicketEntry::kFile).c_str(), F_OK) == 0;
 }
 
-void RoomTicket::announce(const std::map<std::string, size_t>& free_bytes, Deadline deadline) {
+void RoomTicket::announce(const std::map<std::string, size_t>& bytes, Deadline deadline) {
   MutexLock lock(mutex_);
-  std::ranges::fill(entry_.after_pause, TicketEntry().after_pause[0]);
+  std::ranges::fill(entry_.releases, TicketEntry().releases[0]);
   size_t number = 0;
-  for (const auto& [gpu, bytes] : free_bytes) {
+  for (const auto& [gpu, size_bytes] : bytes) {
     if (number == TicketEntry::kMaxGpus) break;
-    auto& after = entry_.after_pause[number++];
-    snprintf(after.gpu, sizeof after.gpu, "%s", gpu.c_str());
-    after.free_bytes = bytes;
+    auto& released = entry_.releases[number++];
+    snprintf(released.gpu, sizeof released.gpu, "%s", gpu.c_str());
+    released.size_bytes = size_bytes;
   }
-  entry_.announced_ns = now_ns();
-  entry_.announced_until_ns = entry_.announced_ns + int64_t{deadline.left_ms()} * 1'000'000;
+  entry_.releases_until_ns = now_ns() + int64_t{deadline.left_ms()} * 1'000'000;
   if (open_file().ok()) (void)write();
 }
 
 std::map<std::string, size_t> RoomTicket::announced() {
   MutexLock lock(mutex_);
   std::vector<TicketEntry> all = others();
-  std::erase_if(all, [&](const auto& other) { return other.announced_ns < not_first_until_ns_; });
   all.push_back(entry_);
-  std::erase_if(all, [](const TicketEntry& entry) { return entry.announced_until_ns < now_ns(); });
   std::map<std::string, size_t> found;
   for (const TicketEntry& entry : all)
-    for (const auto& after : entry.after_pause)
-      if (after.free_bytes > 0)
-        found[after.gpu] = std::max<size_t>(found[after.gpu], after.free_bytes);
+    for (const auto& released : entry.releases)
+      if (released.size_bytes > 0 && now_ns() < entry.releases_until_ns)
+        found[released.gpu] += released.size_bytes;
   return found;
 }
 

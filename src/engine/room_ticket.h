@@ -17,7 +17,7 @@ namespace amem {
 
 /// A ticket. Times are those of CLOCK_BOOTTIME, in nanoseconds.
 struct TicketEntry {
-  static constexpr const char* kFile = "tickets-2";  ///< the number changes with this structure
+  static constexpr const char* kFile = "tickets-3";  ///< the number changes with this structure
   static constexpr size_t kMaxGpus = 32;
 
   off_t place = 0;              ///< the offset in the file
@@ -26,13 +26,14 @@ struct TicketEntry {
   uint64_t resumes = 0;         ///< since the last pause
   uint64_t waits = 0;           ///< 1: a resume waits; 0: the place is kept for the job
   char job[128] = {};
-  char gpus[kMaxGpus][48] = {};                      ///< UUIDs
-  int64_t announced_ns = 0, announced_until_ns = 0;  ///< see after_pause
-  /// While a pause releases memory: what is free after it, at least.
+  char gpus[kMaxGpus][48] = {};  ///< UUIDs
+  int64_t paused_ns = 0;         ///< the last pause
+  /// What a pause that runs still releases, by UUID, until this time.
   struct {
     char gpu[48] = {};
-    uint64_t free_bytes = 0;
-  } after_pause[kMaxGpus];
+    uint64_t size_bytes = 0;
+  } releases[kMaxGpus];
+  int64_t releases_until_ns = 0;
 };
 
 /// True if no process in `others` comes before `own` (RoomTicket). Pure.
@@ -45,7 +46,8 @@ bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others,
 /// Jobs are ordered by the time at which the first of their processes joined, on all GPUs alike. A
 /// job comes before a later one if they have a GPU in common. Its processes on different GPUs are
 /// first together; those on the same GPU, one after another. A job keeps its place until all of its
-/// processes with paused memory have resumed as often as the one that has resumed most often.
+/// processes that were paused when it joined have resumed as often as the one that has resumed most
+/// often.
 ///
 /// Tickets stand one after another in a file of the user's folder (open_user_file()). The owner of
 /// a ticket holds a lock on its bytes, which ends with the process, and extends the time until
@@ -80,11 +82,10 @@ class RoomTicket {
   void note(bool resumed, const std::string& job, const std::set<std::string>& gpus);
   /// True if a process of the user has ever joined on this host.
   static bool has_queue();
-  /// A pause of this process begins to release memory, after which so much is free, by UUID; empty:
-  /// it has ended. Counts until its deadline: a forked child keeps the ticket of a killed process.
-  void announce(const std::map<std::string, size_t>& free_bytes, Deadline deadline);
-  /// What is free after the pauses that release memory now, at least: of this process, and of
-  /// others. What was announced while another process came first is for that one.
+  /// A pause of this process still releases so much, by UUID; empty: it has ended. Counts until the
+  /// deadline: a forked child keeps the ticket of a killed process.
+  void announce(const std::map<std::string, size_t>& bytes, Deadline deadline);
+  /// What pauses that run now still release, of any process of the user, also of this one.
   std::map<std::string, size_t> announced();
 
  private:
@@ -97,7 +98,6 @@ class RoomTicket {
   bool joined_ AMEM_GUARDED_BY(mutex_) = false;
   UniqueFd file_ AMEM_GUARDED_BY(mutex_);
   TicketEntry entry_ AMEM_GUARDED_BY(mutex_);
-  int64_t not_first_until_ns_ AMEM_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace amem

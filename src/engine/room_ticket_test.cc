@@ -70,6 +70,16 @@ TEST(ComesFirst, JobsAreInTheSameOrderOnAllGpus) {
   EXPECT_FALSE(comes_first(b1, {a0, a1, b0}, kNow));
 }
 
+// a0 has its memory; a1 had its own too, and was paused again since.
+TEST(ComesFirst, PlaceDoesNotReturnWhenAProcessOfTheJobIsPausedLater) {
+  const TicketEntry a0 = entry("a", {"0"}, 10, false, 1), b1 = entry("b", {"1"}, 20);
+  TicketEntry a1 = entry("a", {"1"}, 0, false, 0);
+  a1.paused_ns = 9;
+  EXPECT_FALSE(comes_first(b1, {a0, a1}, kNow));
+  a1.paused_ns = 15;
+  EXPECT_TRUE(comes_first(b1, {a0, a1}, kNow));
+}
+
 // a0 has its memory; a1, which is known from a pause, has not joined yet.
 TEST(ComesFirst, PlaceRemainsUntilAllProcessesOfTheJobHaveResumed) {
   const TicketEntry a0 = entry("a", {"0"}, 10, false, 1), b1 = entry("b", {"1"}, 20),
@@ -225,26 +235,19 @@ TEST_F(RoomTicketTest, WhoseFileWasClosedDoesNotCountUntilItJoinsAgain) {
   close(number);
 }
 
-TEST_F(RoomTicketTest, PauseMakesRoomForWhoIsFirstThenOrJoinsLater) {
-  const std::map<std::string, size_t> none, room{{"GPU-0", 5}};
-  RoomTicket first, second, pausing;
-  ASSERT_TRUE(first.join("a", {"GPU-0"}).ok() && second.join("b", {"GPU-0"}).ok());
-  EXPECT_TRUE(is_first(first));
-  pausing.announce(room, patience());
-  EXPECT_FALSE(is_first(second));
-  EXPECT_EQ(first.announced(), room);
-  EXPECT_EQ(pausing.announced(), room);
-  first.leave(true, patience(), {});
-  EXPECT_TRUE(is_first(second));
-  EXPECT_EQ(second.announced(), none);
-  second.leave(false, patience(), {});
-  ASSERT_TRUE(first.join("a", {"GPU-0"}).ok());
-  EXPECT_TRUE(is_first(first));
-  EXPECT_EQ(first.announced(), room);
-  pausing.announce({}, patience());
-  EXPECT_EQ(first.announced(), none);
-  pausing.announce(room, Deadline::after_ms(-1));
-  EXPECT_EQ(first.announced(), none);
+TEST_F(RoomTicketTest, AnnouncementsAreAddedAndCountUntilTheirDeadlines) {
+  using Bytes = std::map<std::string, size_t>;
+  RoomTicket one, other, reader;
+  one.announce({{"GPU-0", 5}, {"GPU-1", 6}}, patience());
+  other.announce({{"GPU-0", 7}}, patience());
+  EXPECT_EQ(reader.announced(), (Bytes{{"GPU-0", 12}, {"GPU-1", 6}}));
+  EXPECT_EQ(one.announced(), reader.announced());
+  one.announce({{"GPU-0", 1}}, patience());
+  EXPECT_EQ(reader.announced(), (Bytes{{"GPU-0", 8}}));
+  other.announce({{"GPU-0", 7}}, Deadline::after_ms(-1));
+  EXPECT_EQ(reader.announced(), (Bytes{{"GPU-0", 1}}));
+  one.announce({}, patience());
+  EXPECT_EQ(reader.announced(), Bytes());
 }
 
 // As programs that clean /dev/shm between jobs do.

@@ -28,14 +28,6 @@ std::string gpu_name(const ProcessContext& context, int device) {
   return uuid.empty() ? RoomTicket::kUnknownGpu : uuid;
 }
 
-void announce_release(ProcessContext& context, RoomTicket& ticket,
-                      const std::map<int, size_t>& released_bytes, Deadline deadline) {
-  std::map<std::string, size_t> after;
-  for (const auto& [device, bytes] : released_bytes)
-    after[gpu_name(context, device)] = free_bytes(context.driver, context.devices, device) + bytes;
-  ticket.announce(after, deadline);
-}
-
 RoomWait::RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<std::string>& gpus,
                    long wait_ms, const std::atomic<bool>* cancelled)
     : context_(context),
@@ -77,19 +69,31 @@ bool RoomWait::is_first() {
 Status RoomWait::wait_for_turn(const std::function<Status()>& release,
                                const std::function<std::map<int, size_t>()>& wanted_bytes) {
   lost_turn_ = false;
-  const auto has_room = [&](const std::pair<const int, size_t>& wanted) {
-    return free_bytes(context_.driver, context_.fill_threads, wanted.first) >= wanted.second ||
-           ticket_.announced()[gpu_name(context_, wanted.first)] >= wanted.second;
-  };
   for (;;) {
     const bool first = is_first();
-    if (first && (wait_ms_ == 0 || std::ranges::all_of(wanted_bytes(), has_room)))
-      return ok_status();
+    if (first && (wait_ms_ == 0 || has_room(wanted_bytes()))) return ok_status();
     if (!first) AMEM_TRY(release());  // again: another resume can fail meanwhile
     AMEM_TRY(context_.exiting.check());
     if (ended()) return lack(first ? "" : ", behind others");
     (void)poll(nullptr, 0, first ? 1 : 5);
   }
+}
+
+// Free memory is asked for before the announcements, from which memory is taken before it is free.
+bool RoomWait::has_room(const std::map<int, size_t>& wanted_bytes) {
+  std::map<int, size_t> missing;
+  for (const auto& [device, wanted] : wanted_bytes) {
+    const size_t free =
+        free_bytes(context_.driver, context_.fill_threads, device).value_or(wanted);  // it is tried
+    if (free < wanted) missing[device] = wanted - free;
+  }
+  takes_releases_ = !missing.empty();
+  if (missing.empty()) return true;
+  const std::map<std::string, size_t> announced = ticket_.announced();
+  return std::ranges::all_of(missing, [&](const auto& of_device) {
+    const auto found = announced.find(gpu_name(context_, of_device.first));
+    return found != announced.end() && found->second >= of_device.second;
+  });
 }
 
 Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes) {
@@ -107,7 +111,8 @@ Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& w
     }
     (void)poll(nullptr, 0, 1);
     if (std::ranges::any_of(wanted_bytes, [&](const auto& wanted) {
-          return free_bytes(context_.driver, context_.fill_threads, wanted.first) >= wanted.second;
+          return free_bytes(context_.driver, context_.fill_threads, wanted.first).value_or(0) >=
+                 wanted.second;
         }))
       break;
   }
@@ -115,15 +120,14 @@ Status RoomWait::wait_for_room(const Error& lack, const std::map<int, size_t>& w
   return ok_status();
 }
 
-void RoomWait::note_success(const std::set<std::string>& paused_gpus) {
+void RoomWait::wait_for_pauses() {
   const Deadline soon = Deadline::after_ms(RoomTicket::kCountsMs);
   const auto has_announced = [&] {
     const auto announced = ticket_.announced();
     return std::ranges::any_of(gpus_, [&](const auto& gpu) { return announced.contains(gpu); });
   };
-  while (is_first() && has_announced() && !soon.passed()) (void)poll(nullptr, 0, 1);
-  resumed_ = true;
-  gpus_ = paused_gpus;
+  while (takes_releases_ && is_first() && has_announced() && !soon.passed())
+    (void)poll(nullptr, 0, 1);
 }
 
 }  // namespace amem

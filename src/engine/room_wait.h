@@ -21,10 +21,6 @@ std::string job_of(const ProcessContext& context);
 /// As tickets name a GPU: by its UUID.
 std::string gpu_name(const ProcessContext& context, int device);
 
-/// Announces a pause that begins to release this memory, by device (RoomTicket).
-void announce_release(ProcessContext& context, RoomTicket& ticket,
-                      const std::map<int, size_t>& released_bytes, Deadline deadline);
-
 /// The wait of one resume for GPU memory, in its turn. For one thread.
 class RoomWait {
  public:
@@ -38,7 +34,7 @@ class RoomWait {
   bool waits() const { return wait_ms_ > 0; }
   /// Joins the queue, and waits until no other process, and no other resume of this one, comes
   /// first, and all wanted memory is free, by device, or is after the pauses that release memory
-  /// now: what is free before belongs to processes that compute. While others come first, calls
+  /// now: until then it is for programs. While others come first, calls
   /// `release`, which releases the memory that this process would hold. Errors: of `release`; as of
   /// a driver call that lacks memory, if the wait ends before; misuse once exit() has begun.
   Status wait_for_turn(const std::function<Status()>& release,
@@ -47,16 +43,22 @@ class RoomWait {
   Status wait_for_room(const Error& lack, const std::map<int, size_t>& wanted_bytes);
   /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.
   bool lost_turn() const { return lost_turn_; }
-  /// The resume has succeeded; memory of these GPUs is still paused. Returns when the pauses have
-  /// ended that made room for it, since what else they release is for programs; after kCountsMs at
-  /// the latest.
-  void note_success(const std::set<std::string>& paused_gpus);
+  /// Waits until the pauses have ended whose memory this resume takes: what else they release is
+  /// for programs. At most kCountsMs.
+  void wait_for_pauses();
+  /// The resume has succeeded; memory of these GPUs is still paused.
+  void note_success(const std::set<std::string>& paused_gpus) {
+    resumed_ = true;
+    gpus_ = paused_gpus;
+  }
+  bool in_queue() const { return in_queue_; }
 
  private:
   bool ended() const;
   /// As of a driver call that lacks memory.
   Error lack(const char* why) const;
   bool is_first();
+  bool has_room(const std::map<int, size_t>& wanted_bytes);
 
   ProcessContext& context_;
   RoomTicket& ticket_;
@@ -65,6 +67,7 @@ class RoomWait {
   const Deadline deadline_;
   const std::atomic<bool>* const cancelled_;
   bool in_queue_ = false, outside_queue_ = false, lost_turn_ = false, resumed_ = false;
+  bool takes_releases_ = false;  ///< memory that pauses had not released when the wait ended
 };
 
 }  // namespace amem

@@ -3,6 +3,7 @@
 // Resumes that wait for memory which others release.
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -65,6 +66,10 @@ class RoomWaitTest : public SessionTest {
     MutexLock lock(gpus_.mutex);
     return gpus_.room;
   }
+  size_t copies() {
+    MutexLock lock(gpus_.mutex);
+    return gpus_.copies;
+  }
   bool created(size_t count) {
     MutexLock lock(gpus_.mutex);
     return gpus_.changed.wait_until(gpus_.mutex, patience(), [&]() AMEM_REQUIRES(gpus_.mutex) {
@@ -112,10 +117,10 @@ TEST_F(RoomWaitTest, HoldsNothingUntilAllFitsAfterAPause) {
   EXPECT_TRUE((set_room(kObjects - 1), queried()));
   EXPECT_EQ(room(), kObjects - 1);
   RoomTicket other;
-  other.announce({{kGpu, kObjects * kBytes - 1}, {"another GPU", ~size_t{0}}}, patience());
+  other.announce({{kGpu, kBytes - 1}, {"another GPU", SIZE_MAX}}, patience());
   EXPECT_TRUE(queried());
   EXPECT_EQ(room(), kObjects - 1);
-  other.announce({{kGpu, kObjects * kBytes}}, patience());
+  other.announce({{kGpu, kBytes}}, patience());
   EXPECT_TRUE(created(kObjects - 1));
   EXPECT_TRUE((set_room(1), created(kObjects)));
   resume.join();
@@ -136,18 +141,38 @@ TEST_F(RoomWaitTest, EndsWithThePauseThatMakesRoom) {
   EXPECT_TRUE(resumed.get().ok());
 }
 
-TEST_F(RoomWaitTest, PauseAnnouncesWhatIsFreeAfterIt) {
+TEST_F(RoomWaitTest, PauseAnnouncesWhatItReleases) {
   static std::map<std::string, size_t> g_announced;
   RoomTicket other;
   ASSERT_TRUE(other.join("another job", {kGpu}).ok());
-  set_room(2);
-  driver_.cuMemUnmap = [](DeviceAddress, size_t) {
+  driver_.cuMemcpyDtoHAsync_v2 = [](void*, DeviceAddress, size_t, DriverStream) {
     g_announced = RoomTicket().announced();
-    return driver_result::kSuccess;
+    return driver_result::kUnknown;
   };
-  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
-  EXPECT_EQ(g_announced, (std::map<std::string, size_t>{{kGpu, (2 + kObjects) * kBytes}}));
+  EXPECT_FALSE(session_.pause({{"weights"}}).ok());
+  EXPECT_EQ(g_announced, (std::map<std::string, size_t>{{kGpu, kObjects * kBytes}}));
   EXPECT_TRUE(other.announced().empty());
+}
+
+// A copy of the resume before has failed: all memory is there.
+TEST_F(RoomWaitTest, ContinuesWithWhatAFailedResumeHasLeft) {
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  set_room(kObjects);
+  set_failing_copy(copies() + 2);
+  ASSERT_FALSE(session_.resume(waiting("weights")).ok());
+  ASSERT_EQ(room(), 0u);
+  const Status again = session_.resume(waiting("weights", 2000));
+  EXPECT_TRUE(again.ok()) << again.error().message;
+  EXPECT_TRUE(are_intact(weights_));
+}
+
+// The wait asks the driver of a device for its free memory, which says nothing: the resume is
+// tried.
+TEST_F(RoomWaitTest, DoesNotWaitForAnAnswerThatTheDriverRefuses) {
+  pause_weights_and_fill();
+  set_room(kObjects);
+  driver_.cuMemGetInfo_v2 = [](size_t*, size_t*) { return driver_result::kUnknown; };
+  EXPECT_TRUE(session_.resume(waiting("weights", 2000)).ok());
 }
 
 // Nobody has ever waited: there is no file of tickets.

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 
 #include "base/log.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
 #include "driver/nvml.h"
 #include "engine/resume_error.h"
+#include "engine/room_announcement.h"
 #include "engine/statistics.h"
 #include "memory/backing_steps.h"
 
@@ -163,11 +165,11 @@ Status Session::move_out(TagStates::Running& running, const Selection& selection
   const NvtxRange range("pause: copy and release");
   const Plan plan = plan_out(selection, tags);
   const bool is_announced = plan.is_switch || RoomTicket::has_queue();
-  if (is_announced)
-    announce_release(context_, ticket_, own_bytes(context_.registry, plan), deadline);
-  const Status released = executor_.move_out(plan, deadline, &report->move);
-  if (is_announced) ticket_.announce({}, deadline);
-  AMEM_TRY(released);
+  RoomAnnouncement announcement(
+      context_, ticket_,
+      is_announced ? own_bytes(context_.registry, plan) : std::map<int, size_t>(), deadline);
+  AMEM_TRY(executor_.move_out(plan, deadline, &report->move,
+                              std::bind_front(&RoomAnnouncement::releases, &announcement)));
   step_point("pause_released");
   return ok_status();
 }
@@ -324,6 +326,7 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
     AMEM_TRY(executor_.move_in(plan, std::bind_front(&RoomWait::wait_for_room, &wait), share,
                                deadline, &report->move));
   }
+  wait.wait_for_pauses();
   step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
   AMEM_TRY(running.run_exclusively(deadline));
@@ -345,12 +348,14 @@ std::set<std::string> Session::gpus_of(const Plan& plan) {
   return gpus;
 }
 
-/// What a resume of these tags creates, by device.
+/// What a resume of these tags creates, by device, without the local memory of contexts, whose size
+/// is only known about.
 std::map<int, size_t> Session::wanted_bytes(const Tags& tags) {
-  std::map<int, size_t> wanted = context_memory_.returned_bytes();
-  for (const auto& [device, bytes] :
-       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
-    wanted[device] += bytes;
+  std::map<int, size_t> wanted;
+  const Plan plan = plan_resume(context_.registry, tags);
+  MutexLock lock(context_.registry.mutex);
+  for (const Backing* const backing : context_.registry.find_backings(plan.own))
+    if (!backing->is_here()) wanted[backing->device()] += backing->size_bytes;
   return wanted;
 }
 
@@ -410,15 +415,17 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
-    if (wait_ms == 0) note_ticket(true);
-    if (wait_ms > 0) wait.note_success(paused_gpus(context_.clients.tags()));
+    if (!wait.in_queue()) note_ticket(true);
+    wait.note_success(paused_gpus(context_.clients.tags()));
     return status;
   }
   constexpr long kMaxMs = 1000;
   if (were_trimmed && is_lack_of_memory(status.error()) && is_last(tags) &&
       running.run_exclusively(Deadline::after_ms(kMaxMs), /*without_pause=*/true).ok())
     trim_contexts(Deadline::after_ms(kMaxMs), report);
-  return resume_error(context_, status.error(), wanted_bytes(tags));
+  std::map<int, size_t> wanted = context_memory_.returned_bytes();
+  for (const auto& [device, bytes] : wanted_bytes(tags)) wanted[device] += bytes;
+  return resume_error(context_, status.error(), wanted);
 }
 
 Status Session::resume_uncounted(const Selection& selection) {
@@ -428,6 +435,7 @@ Status Session::resume_uncounted(const Selection& selection) {
   if (const Tags freed = states_.activate_freed(context_.clients.tags()); !freed.empty()) {
     reopen(freed);
     (void)sharing_.exports().restore(freed, begins_by);
+    note_ticket(true);
   }
   Tags tags;
   for (const Tag& tag : selected(selection))

@@ -56,8 +56,8 @@ class Session {
   Status pause(const Selection& selection);
 
   /// Returns when all selected memory is restored. On error the tags stay paused and the call can
-  /// be repeated. With a wait: while a device lacks memory, waits for its turn (RoomTicket),
-  /// creates and fills what fits, and waits for more room; if the wait ends, releases it again.
+  /// be repeated. With a wait: waits for its turn and for room (RoomWait), then creates and fills
+  /// what fits while pauses release the rest; if the wait ends, releases it again.
   Status resume(const Selection& selection);
 
   /// Active for a tag that was never paused.

@@ -92,6 +92,20 @@ TEST_F(WaitingJobs, RunningJobCanAllocateWhileAnotherWaits) {
   take_turns({waits.get()});
 }
 
+// It needs no turn, and its job waits for nothing any more.
+TEST_F(WaitingJobs, RankWhoseMemoryWasFreedWhilePausedKeepsNoPlace) {
+  const auto a = paused_job("a", 2), b = paused_job("b", 2);
+  begin_resume((*a)[0]);
+  (*a)[0].ask("wait r");
+  (*a)[1].ask("tag_free weights");
+  (*a)[1].ask("tag_resume");
+  const auto began = Deadline::Clock::now();
+  begin_resume((*b)[1]);
+  (*b)[1].ask("wait r");
+  EXPECT_LT(Deadline::Clock::now() - began, std::chrono::seconds(30)) << "the wait of job a";
+  (*b)[1].ask("tag_check weights");
+}
+
 // What a failed resume has created stays for the next one, which then waits behind another process.
 TEST_F(WaitingJobs, MemoryOfAFailedResumeIsReleasedForTheFirst) {
   const auto failed = paused_job("a", 1), first = paused_job("b", 1);

@@ -170,7 +170,7 @@ class HostLendingInASwitch : public HostLending {
     const int file = opened.value().get();
     for (off_t at = 0; pread(file, &entry, sizeof entry, at) == sizeof entry; at += sizeof entry)
       if (entry.waits != 0)
-        failing.announce({{entry.gpus[0], SIZE_MAX}}, Deadline::after_ms(60000));
+        failing.announce({{entry.gpus[0], SIZE_MAX / 2}}, Deadline::after_ms(60000));
     const std::string created = "calls_of cuMemCreate", before = waits[0].ask(created);
     wait_for("the resume holds memory", [&] { return waits[0].ask(created) != before; });
   }
