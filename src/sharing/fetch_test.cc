@@ -129,6 +129,30 @@ TEST_F(FetchTest, OneThatCouldNotMapItInTimeIsToldAgainWhenItsCallWaits) {
   }));
 }
 
+// The resume fails for it, and its call must not begin to wait on the GPU for a process that is
+// paused.
+TEST_F(FetchTest, OneThatMakesAResumeFailIsToldAgainByTheNextOneOnly) {
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
+  const auto resume = [&](const Restored& answer) {
+    const auto replies = sharing_->exports().restore({""}, patience());
+    EXPECT_TRUE(importer_.recorder.wait_seen(1));
+    const uint64_t told = importer_.recorder.take_seen().front().request_id;
+    importer_.service->reply(context_.self, told, answer, {});
+    return replies->wait(patience());
+  };
+  context_.peers.load()->send(importer_.id, Drop{{1}}, {});  // it is known to the recorder
+  ASSERT_TRUE(importer_.recorder.wait_seen(1));
+  importer_.recorder.take_seen();
+  ASSERT_FALSE(resume({false, "no descriptor"}).ok());
+
+  importer_.service->send(context_.self, ResumeRequest{""}, {});
+  // What it was told before the answer has arrived.
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
+  EXPECT_TRUE(importer_.recorder.take_seen().empty());
+
+  EXPECT_TRUE(resume({true, ""}).ok());
+}
+
 TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {
   Result<Received> reply =
       importer_.ask(context_.self, Fetch{{{token_.allocation, token_.nonce, true}}});

@@ -32,9 +32,13 @@ void Exports::send_restore(const std::shared_ptr<PendingRestore>& to) {
 void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
                           const Result<Received>& reply) {
   MutexLock lock(context_.registry.mutex);
+  OfTag& of_tag = tags_[to->tag];
+  // A caller that waits fails, and its tag stays paused: the next resume restores all importers.
+  // Without one, the memory is restored for a call of the process that waits.
+  const bool is_awaited = to->replies != nullptr;
   if (reply.ok()) {
     const auto& restored = std::get<Restored>(reply.value().message);
-    if (!restored.done) tags_[to->tag].notified.insert(to->process);
+    if (!restored.done && !is_awaited) of_tag.notified.insert(to->process);
     return to->settle(restored.done
                           ? ok_status()
                           : Error{ErrorKind::peer, 0,
@@ -45,16 +49,16 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
   // The process has ended.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
     return to->settle(ok_status());
-  OfTag& of_tag = tags_[to->tag];
   const bool is_last = !of_tag.is_paused && to->number == of_tag.restores;
   // The gates of an importer open with this message. It is therefore sent again, after a connection
   // has broken, and to an importer that has not replied in time. It is in the importer's socket
   // then, so it is not sent a third time.
   if (is_last && has_broken(why) && !to->deadline.passed()) return send_restore(to);
   const bool is_importer = !to->name.empty();
-  if (is_importer) of_tag.notified.insert(to->process);
+  const bool is_late = why.kind == ErrorKind::timeout;
+  if (is_importer && (is_late || !is_awaited)) of_tag.notified.insert(to->process);
   to->settle(why);
-  if (!is_last || !is_importer || why.kind != ErrorKind::timeout) return;
+  if (!is_last || !is_importer || !is_late) return;
   constexpr long kOneDayMs = 24L * 3600 * 1000;
   to->deadline = Deadline::after_ms(kOneDayMs);
   send_restore(to);
