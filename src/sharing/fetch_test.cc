@@ -153,6 +153,30 @@ TEST_F(FetchTest, OneThatMakesAResumeFailIsToldAgainByTheNextOneOnly) {
   EXPECT_TRUE(resume({true, ""}).ok());
 }
 
+// Its host was cut off, say.
+TEST_F(FetchTest, OneThatDoesNotAnswerIsToldAgainAsLongAsItsCallWaits) {
+  context_.timeout_ms = 50;
+  context_.peers.load()->send(importer_.id, Drop{{1}}, {});
+  ASSERT_TRUE(importer_.recorder.wait_seen(1));
+  ASSERT_TRUE(sharing_->exports().revoke({""}, patience()).ok());
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::paused);
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.find(token_.allocation)->importers.clear();  // a bystander
+  }
+  importer_.recorder.take_seen();
+  EXPECT_TRUE(sharing_->exports().restore({""}, patience())->wait(patience()).ok());
+  ASSERT_TRUE(importer_.recorder.wait_seen(1));
+  importer_.recorder.take_seen();
+
+  for (const char* told : {"after the resume", "for its call"})
+    ASSERT_TRUE(eventually([&] {
+      importer_.service->send(context_.self, ResumeRequest{""}, {});
+      return !importer_.recorder.take_seen().empty();
+    })) << "not again when it was told "
+        << told;
+}
+
 TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {
   Result<Received> reply =
       importer_.ask(context_.self, Fetch{{{token_.allocation, token_.nonce, true}}});

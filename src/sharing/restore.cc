@@ -13,9 +13,9 @@ struct Exports::PendingRestore {
   const InstanceId process;
   Deadline deadline;
   const uint64_t number;
-  /// Null when the result is known, and for a bystander.
+  /// Null when the result is known, for a bystander, and for a call that waits.
   std::shared_ptr<Replies> replies;
-  const std::string name{};  ///< of an importer; empty for a bystander
+  const std::string name{};  ///< of an importer; empty for the others
 
   /// Has no effect if the result is known.
   void settle(const Status& result) {
@@ -54,11 +54,9 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
   // has broken, and to an importer that has not replied in time. It is in the importer's socket
   // then, so it is not sent a third time.
   if (is_last && has_broken(why) && !to->deadline.passed()) return send_restore(to);
-  const bool is_importer = !to->name.empty();
-  const bool is_late = why.kind == ErrorKind::timeout;
-  if (is_importer && (is_late || !is_awaited)) of_tag.notified.insert(to->process);
+  if (!is_awaited) of_tag.notified.insert(to->process);
   to->settle(why);
-  if (!is_last || !is_importer || !is_late) return;
+  if (!is_last || !is_awaited || why.kind != ErrorKind::timeout) return;
   constexpr long kOneDayMs = 24L * 3600 * 1000;
   to->deadline = Deadline::after_ms(kOneDayMs);
   send_restore(to);
