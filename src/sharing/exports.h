@@ -62,8 +62,8 @@ class Exports {
   /// it, and the bystanders; their gates open. Returns the replies of the importers.
   std::shared_ptr<Replies> restore(const Tags& tags, Deadline deadline);
 
-  /// A call of this process waits for the memory with this tag. It is restored again if the process
-  /// could not map it when it was filled, and no caller waits for that any more.
+  /// A call of `process`, a peer, waits for the memory with this tag. It is restored there again if
+  /// its last restore has failed and no caller waits for that.
   void restore_for_call(const InstanceId& process, const Tag& tag);
 
   /// Exports the imported backings with these tags before importers need them. While the result

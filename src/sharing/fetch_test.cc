@@ -3,6 +3,7 @@
 // Who gets a descriptor of this process' memory: only who shows the nonce of its token.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 
@@ -175,6 +176,15 @@ TEST_F(FetchTest, OneThatDoesNotAnswerIsToldAgainAsLongAsItsCallWaits) {
       return !importer_.recorder.take_seen().empty();
     })) << "not again when it was told "
         << told;
+}
+
+TEST_F(FetchTest, CallsThatWaitForATagThatNobodyHasLeaveNothing) {
+  constexpr int kCalls = 10000;
+  const auto held_bytes = [] { return static_cast<ptrdiff_t>(mallinfo2().uordblks); };
+  const ptrdiff_t before = held_bytes();
+  for (int i = 0; i < kCalls; ++i)
+    sharing_->exports().restore_for_call(importer_.id, std::to_string(i));
+  EXPECT_LT(held_bytes() - before, kCalls);
 }
 
 TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {

@@ -64,10 +64,12 @@ void Exports::on_restored(const std::shared_ptr<PendingRestore>& to,
 
 void Exports::restore_for_call(const InstanceId& process, const Tag& tag) {
   MutexLock lock(context_.registry.mutex);
-  OfTag& of_tag = tags_[tag];
-  if (of_tag.is_paused || of_tag.notified.erase(process) == 0) return;
+  const auto of_tag = tags_.find(tag);  // a peer may name any
+  if (of_tag == tags_.end() || of_tag->second.is_paused ||
+      of_tag->second.notified.erase(process) == 0)
+    return;
   send_restore(std::make_shared<PendingRestore>(PendingRestore{
-      tag, process, Deadline::after_ms(context_.timeout_ms), of_tag.restores, nullptr}));
+      tag, process, Deadline::after_ms(context_.timeout_ms), of_tag->second.restores, nullptr}));
 }
 
 std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {
