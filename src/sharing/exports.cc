@@ -158,16 +158,25 @@ bool Exports::is_bound_to_multicast(const Tags& tags) {
   });
 }
 
-void Exports::send_revoke(const InstanceId& process, Revoke request, Deadline until,
-                          bool is_awaited, const CallDone& done) {
+uint64_t Exports::restores_of(const std::vector<Tag>& tags) {
+  uint64_t restores = 0;
+  for (const Tag& tag : tags) restores += tags_[tag].restores;
+  return restores;
+}
+
+void Exports::send_revoke(const std::shared_ptr<PendingRevoke>& to) {
   // The peer's deadline is earlier, so that its error arrives before this one gives up.
-  const long long quiesce_ms = is_awaited ? std::max(1LL, until.left_ms() * 9LL / 10) : 0;
-  request.timeout_ms = static_cast<uint32_t>(quiesce_ms);
-  const auto on_reply = [=, this](Result<Received> reply) {
-    if (reply.ok() || !has_broken(reply.error())) return done(std::move(reply));
-    send_revoke(process, request, until, is_awaited, done);
+  const long long quiesce_ms = to->is_awaited ? std::max(1LL, to->until.left_ms() * 9LL / 10) : 0;
+  to->request.timeout_ms = static_cast<uint32_t>(quiesce_ms);
+  const auto on_reply = [this, to](Result<Received> reply) {
+    if (!reply.ok() && has_broken(reply.error())) {
+      // After the restore of a pause that has failed, it would close gates for good.
+      MutexLock lock(context_.registry.mutex);
+      if (restores_of(to->request.tags) == to->restores) return send_revoke(to);
+    }
+    to->done(std::move(reply));
   };
-  context_.peers.load()->call(process, request, {}, until, on_reply);
+  context_.peers.load()->call(to->process, to->request, {}, to->until, on_reply);
 }
 
 Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline deadline,
@@ -201,6 +210,7 @@ Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline dead
   }
   constexpr int kMomentMs = 200;  // for a bystander that uses no memory of this process
   const int left_ms = deadline.left_ms();
+  MutexLock lock(context_.registry.mutex);
   for (auto& [process, known] : asked) {
     const bool is_awaited = known.is_importer || is_bound;
     Revoke request{0, {}, scope, std::move(known.staying)};
@@ -213,7 +223,9 @@ Status Exports::send_revokes(const Tags& tags, const Scope& scope, Deadline dead
       request.tags.clear();
       while (next != known.tags.end() && request.tags.size() < kMaxTags)
         request.tags.push_back(*next++);
-      send_revoke(process, request, until, is_awaited, replies->expect(known.name, on_reply));
+      send_revoke(std::make_shared<PendingRevoke>(
+          PendingRevoke{process, request, until, is_awaited, restores_of(request.tags),
+                        replies->expect(known.name, on_reply)}));
     }
   }
   return ok_status();

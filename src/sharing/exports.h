@@ -105,9 +105,18 @@ class Exports {
   const std::string& name_of(const InstanceId& importer) AMEM_REQUIRES(context_.registry.mutex) {
     return importer_names_.try_emplace(importer, process_text(0)).first->second;
   }
-  /// Again if the connection breaks.
-  void send_revoke(const InstanceId& process, Revoke request, Deadline until, bool is_awaited,
-                   const CallDone& done);
+  struct PendingRevoke {
+    const InstanceId process;
+    Revoke request;
+    const Deadline until;
+    const bool is_awaited;
+    const uint64_t restores;  ///< of its tags, before the pause
+    const CallDone done;
+  };
+  /// Again if the connection breaks before the tags are restored.
+  void send_revoke(const std::shared_ptr<PendingRevoke>& to) AMEM_REQUIRES(context_.registry.mutex);
+  /// A number that each restore of one of these tags changes.
+  uint64_t restores_of(const std::vector<Tag>& tags) AMEM_REQUIRES(context_.registry.mutex);
   Status on_revoked(const InstanceId& process, bool is_importer, const Result<Received>& reply);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);

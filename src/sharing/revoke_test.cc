@@ -235,6 +235,37 @@ TEST_F(BrokenRevokeTest, RestoreIsRepeated) {
   importer.join();
 }
 
+// On the new connection the restore of the rollback comes first. A revoke that follows it would
+// close the gates of the importer for good.
+TEST_F(BrokenRevokeTest, OfAPauseThatHasEndedIsNotRepeated) {
+  ScopedClient refused;
+  refused.communicators = kMaxScope + 1;
+  context_.clients = Clients{&idle_, &refused};
+  ASSERT_FALSE(exports_.revoke({""}, patience()).ok());
+  peer_ = listener_.accept_one();
+  ASSERT_TRUE(peer_);
+  peer_->greet(listener_.id);
+  (void)peer_->next_message();
+  const auto revoke = peer_->next_message();
+  ASSERT_TRUE(revoke && std::holds_alternative<Revoke>(revoke->message));
+  peer_.reset();
+  peer_ = listener_.accept_one();
+  ASSERT_TRUE(peer_);
+  (void)peer_->next_message();
+
+  const auto replies = restore(patience());
+  const auto back = peer_->next_message();
+  ASSERT_TRUE(back && std::holds_alternative<Restore>(back->message));
+  peer_->greet(listener_.id);  // now the revoke is known to be lost
+  peer_->send(back->request_id, Restored{true, {}});
+  EXPECT_TRUE(replies->wait(patience()).ok());
+
+  context_.peers.load()->send(listener_.id, Drop{{1}}, {});
+  const auto next = peer_->next_message();
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(std::holds_alternative<Drop>(next->message)) << name_of(next->message);
+}
+
 class UnreachableImporterTest : public RevokeTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(SocketIs, UnreachableImporterTest, testing::Bool(),
                          [](const auto& is_gone) {
