@@ -24,6 +24,7 @@ _LACKING = re.compile(
     r"a real driver needs descriptors and address space of its own|a stock NCCL has one thread for each communicator|"
     r"needs simulated GPUs: the checks are of calls that block|other processes of a real driver have other memory|"
     r"needs an IMEX channel, a simulated one|needs the checkpoint of a simulated driver|this user makes no network namespaces|"
+    r"this kernel has no INET_DIAG_DESTROY|"
     r"a real driver does not (count its calls|fail on request|wait on request|hand out what others left)"
 )
 
