@@ -154,6 +154,29 @@ TEST_F(FetchTest, OneThatMakesAResumeFailIsToldAgainByTheNextOneOnly) {
   EXPECT_TRUE(resume({true, ""}).ok());
 }
 
+TEST_F(FetchTest, OneWhoseAnswerIsWrongIsNotToldAgainWhenItsCallWaits) {
+  const InstanceId id = random_instance_id();
+  const Fetch wanted{{{token_.allocation, token_.nonce, false}}};
+  auto importer = RawPeer::dial_to(context_.self);
+  importer->greet(id);
+  importer->send(1, wanted);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(importer->next_message());  // Hello, Fetched
+  const auto replies = sharing_->exports().restore({""}, patience());
+  const auto told = importer->next_message();
+  ASSERT_TRUE(told && std::holds_alternative<Restore>(told->message));
+  importer->send(told->request_id, TokenReply{false});
+  EXPECT_FALSE(replies->wait(patience()).ok());
+
+  importer = RawPeer::dial_to(context_.self);
+  importer->greet(id);
+  importer->send(0, ResumeRequest{""});
+  importer->send(1, wanted);
+  ASSERT_TRUE(importer->next_message());
+  const auto next = importer->next_message();
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(std::holds_alternative<Fetched>(next->message)) << name_of(next->message);
+}
+
 // Its host was cut off, say.
 TEST_F(FetchTest, OneThatDoesNotAnswerIsToldAgainAsLongAsItsCallWaits) {
   context_.timeout_ms = 50;
