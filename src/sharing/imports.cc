@@ -16,6 +16,17 @@ namespace amem {
 
 using enum BackingState;
 
+namespace {
+
+/// There are imports, and a pause of this process has unmapped all of them.
+bool are_dropped(const std::vector<Backing*>& imports) {
+  return !imports.empty() && std::ranges::all_of(imports, [](const Backing* import) {
+    return import->state == dropped && !import->is_here();
+  });
+}
+
+}  // namespace
+
 void Imports::reopen(const InstanceId& owner, const PeerTable::Notices& since) {
   for (const auto& [tag, notice] : since)
     if (Client* const client = context_.clients.of(tag);
@@ -112,10 +123,20 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
                               bool* untouched) {
   const Tags tags(request.tags.begin(), request.tags.end());
   const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
+  {
+    // The pause of this process has waited for its work, and has unmapped them. Another wait would
+    // be for what it copies.
+    MutexLock lock(context_.registry.mutex);
+    if (are_dropped(imports_of(owner, &tags))) return unmap_each(owner, tags, staying, untouched);
+  }
   AMEM_TRY(quiesce(tags, request.scope, deadline));
   step_point("revoke_drained");
-
   MutexLock lock(context_.registry.mutex);
+  return unmap_each(owner, tags, staying, untouched);
+}
+
+Status Imports::unmap_each(const InstanceId& owner, const Tags& tags,
+                           const std::set<BackingId>& staying, bool* untouched) {
   AMEM_TRY(check_not_registered(owner, tags, staying));
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;

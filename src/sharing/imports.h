@@ -102,6 +102,8 @@ class Imports {
   /// Sets `*untouched` to false before the first unmap.
   Status unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
                        bool* untouched);
+  Status unmap_each(const InstanceId& owner, const Tags& tags, const std::set<BackingId>& staying,
+                    bool* untouched) AMEM_REQUIRES(context_.registry.mutex);
   /// The owner has resumed: maps its memory, and opens the gates unless it has paused again.
   Status map_again(const InstanceId& owner, const Tag& tag, uint64_t notice);
   /// The imports with these tags, or all if `tags` is nullptr.

@@ -52,6 +52,21 @@ TEST_F(ImportOfAPausedOwnerTest, RefusesARevokeThatHasArrivedBefore) {
   expect_success_when_restored(imported);
 }
 
+// It has waited for its work before it has unmapped the memory, and copies now.
+TEST_F(ImportTest, RevokeDoesNotWaitForAProcessThatIsPaused) {
+  const BackingId dropped = add_dropped(owner_);
+  client_.is_busy = true;
+
+  EXPECT_TRUE(is_revoked(tell(Revoke{10000, {""}, {kShared}, {}})));
+
+  EXPECT_FALSE(client_.is_quiet);
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.find_backing(dropped)->state = BackingState::mapped;
+  }
+  EXPECT_FALSE(is_revoked(tell(Revoke{10000, {""}, {kShared}, {}}))) << "it is at work";
+}
+
 TEST_F(ImportOfAPausedOwnerTest, RefusesPausesUntilTheOwnerResumes) {
   auto imported = import();
   // The notice looks at the owner too.
