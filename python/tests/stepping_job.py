@@ -5,8 +5,8 @@
   stepping_job.py RANK RANKS FOLDER POINTS MIB
 
 Each step is an all-reduce and a change of 4 MiB with the tag "weights". POINTS: safe points in each step. MIB: of memory with
-the tag "cache". While a file "late" exists, rank 1 calls no all-reduce. Prints its pid, and at
-the end how many steps were right.
+the tag "cache". While a file "late" exists, rank 1 calls no all-reduce; while a file "still" has the number of steps, no rank does.
+Prints its pid, and at the end how many steps were right.
 """
 
 import ctypes
@@ -55,6 +55,13 @@ def unique_id(rank: int, folder: Path) -> UniqueId:
     return UniqueId.from_buffer_copy(path.read_bytes())
 
 
+def stops_at(folder: Path) -> int:
+    try:
+        return int((folder / "still").read_text())
+    except FileNotFoundError:
+        return -1
+
+
 def main() -> None:
     number, ranks, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     points = int(sys.argv[4])
@@ -67,7 +74,7 @@ def main() -> None:
     print(os.getpid(), flush=True)
     ends = False
     while not ends:
-        while number == 1 and (folder / "late").exists():
+        while (number == 1 and (folder / "late").exists()) or stops_at(folder) == step:
             time.sleep(0.01)  # allow: between two looks; the test removes it
         rank.rank = number + (END if number == 0 and (folder / "end").exists() else 0)
         sums = rank.reduce()

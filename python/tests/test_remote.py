@@ -61,6 +61,15 @@ class Job:
             time.sleep(0.01)  # allow: between two looks, under a deadline
         return True
 
+    def stop(self) -> None:
+        """All ranks wait outside calls of NCCL, until the file is removed."""
+        (self.folder / "still.new").write_text(str(max(self.steps()) + 20))
+        (self.folder / "still.new").rename(self.folder / "still")
+        deadline = time.monotonic() + TIMEOUT_S
+        while any(steps != int((self.folder / "still").read_text()) for steps in self.steps()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)  # allow: between two looks, under a deadline
+
     def end(self) -> list[str]:
         """What the ranks print: the number of steps that were wrong, and whether the last contents are right."""
         (self.folder / "end").touch()
@@ -139,6 +148,21 @@ def test_a_rank_that_calls_a_collective_later_does_so_between_two_tries(start: S
         time.sleep(0.05)  # allow: between two looks, under a deadline
     (job.folder / "late").unlink()
     assert pause.wait(TIMEOUT_S) == 0, pause.communicate()[1]
+    assert job.goes_on()
+    assert job.end() == RIGHT
+
+
+def test_copies_take_longer_than_a_try_waits(start: Start) -> None:
+    job = start(AMEM_SIM_DELAY_US="cuMemcpyDtoHAsync=300000")
+    assert job.goes_on()
+    job.stop()
+    began = time.monotonic()
+    done = job.amem("pause", "--group", job.group, "--tag", "nccl")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began > 1
+    # The first try, on an idle machine. One in which the copies end too would be the eighth.
+    assert all(job.status(pid)["counters"]["failed_pauses"] < 4 for pid in job.pids)
+    (job.folder / "still").unlink()
     assert job.goes_on()
     assert job.end() == RIGHT
 

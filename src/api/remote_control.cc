@@ -188,8 +188,9 @@ Status RemoteControl::begin_pause(const Control& request) {
     at_safe_point_ = std::make_unique<CallGate::WaitingCalls>(gate_);
   else if (!tags_.empty())
     gate_.set_remote_pause(++pauses_);
-  AMEM_TRY(begin(State::pausing, {tags_, at_safe_point || environment().trim_context,
-                                  static_cast<long>(request.timeout_ms)}));
+  AMEM_TRY(begin(State::pausing, {.tags = tags_,
+                                  .trim_context = at_safe_point || environment().trim_context,
+                                  .drain_ms = static_cast<long>(request.timeout_ms)}));
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   since_s_ = now.tv_sec;

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "tests/slowdown.h"
 #include "tests/support/session_fixture.h"
 
 namespace amem {
@@ -150,6 +151,77 @@ TEST_F(RemoteControlTest, PauseThatFailsLetsTheProgramGoOn) {
   EXPECT_NE(failed.text.find("work does not end"), std::string::npos) << failed.text;
   EXPECT_TRUE(was_paused);  // contents that are not kept may have left before it failed
   EXPECT_TRUE(is_intact(weights));
+}
+
+/// A pause waits for work for a short time; a copy that is queued ends long afterwards.
+class SlowCopiesTest : public RemoteControlTest {
+ protected:
+  static constexpr long kDrainMs = 1000 * kSlowdown;
+
+  SlowCopiesTest() {
+    static decltype(driver_.cuMemcpyDtoHAsync_v2) to_host;
+    static decltype(driver_.cuMemcpyHtoDAsync_v2) from_host;
+    to_host = driver_.cuMemcpyDtoHAsync_v2;
+    from_host = driver_.cuMemcpyHtoDAsync_v2;
+    copied_at_ = Deadline::after_ms(2 * kDrainMs);
+    driver_.cuMemcpyDtoHAsync_v2 = [](void* to, DeviceAddress from, size_t bytes,
+                                      DriverStream stream) {
+      if (!is_back_) (void)Waiter<bool>().get(copied_at_);
+      return to_host(to, from, bytes, stream);
+    };
+    driver_.cuMemcpyHtoDAsync_v2 = [](DeviceAddress to, const void* from, size_t bytes,
+                                      DriverStream stream) {
+      if (is_back_) (void)Waiter<bool>().get(copied_at_);
+      return from_host(to, from, bytes, stream);
+    };
+  }
+
+  static inline Deadline copied_at_ = Deadline::after_ms(0);
+  static inline std::atomic<bool> is_back_ = false;  ///< the copies of a rollback are slow
+};
+
+TEST_F(SlowCopiesTest, DoNotEndAPauseThatWaitsForWorkForAShortTime) {
+  const BackingId nccl = add("nccl");
+  is_back_ = false;
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, kDrainMs, {"nccl"}}).ok);
+  const ControlReply paused = settled();
+  EXPECT_TRUE(copied_at_.passed());
+  EXPECT_TRUE(paused.ok) << paused.text;
+  EXPECT_EQ(paused.state, State::paused);
+  EXPECT_EQ(backing_state(nccl), BackingState::released);
+}
+
+TEST_F(SlowCopiesTest, DoNotEndTheRollbackOfAPauseThatFails) {
+  std::vector<BackingId> all;
+  for (int i = 0; i < 3; ++i) all.push_back(add("nccl"));
+  set_failing_copy(3);
+  is_back_ = true;
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, kDrainMs, {"nccl"}}).ok);
+  const ControlReply failed = settled();
+  EXPECT_TRUE(copied_at_.passed());
+  EXPECT_FALSE(failed.ok);
+  EXPECT_EQ(failed.state, State::running) << failed.text;
+  for (const BackingId id : all) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+// AMEM_TIMEOUT_MS is 60 s.
+TEST_F(RemoteControlTest, PauseWaitsForWorkNoLongerThanItIsTold) {
+  const BackingId nccl = add("nccl");
+  const auto released = std::make_shared<Waiter<bool>>();
+  const auto held = devices_.start({{kDevice, [released] {
+                                       (void)released->get(patience());
+                                       return ok_status();
+                                     }}});
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, 50, {"nccl"}}).ok);
+  const ControlReply failed = settled();
+  EXPECT_FALSE(failed.ok);
+  EXPECT_TRUE(failed.was_late) << failed.text;
+  EXPECT_EQ(failed.state, State::running);
+  EXPECT_TRUE(is_intact(nccl));
+  released->give(true);
+  EXPECT_TRUE(DeviceThreads::wait(held, "the test", patience()).ok());
+  EXPECT_TRUE(send({Action::pause, kCommand, 0, kLongMs, {"nccl"}}).ok);
+  EXPECT_EQ(settled().state, State::paused);
 }
 
 TEST_F(RemoteControlTest, ResumeThatFailsCanBeRequestedAgain) {

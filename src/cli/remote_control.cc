@@ -26,7 +26,8 @@ constexpr long kAnswerMs = 2000;
 constexpr int kIntervalMs = 50;
 /// A hold is renewed each kIntervalMs, and ends without this command.
 constexpr uint32_t kHoldMs = 3000;
-/// Of most tries to pause the memory of NCCL, as calls of the job wait meanwhile.
+/// How long most tries to pause the memory of NCCL wait for work, as calls of the job wait
+/// meanwhile.
 constexpr uint32_t kShortTryMs = 250;
 
 /// With the answer to the last request, and the last reply.
@@ -170,14 +171,16 @@ std::string take_back(Job job, const Control& first, State state, Control opposi
   return problems;
 }
 
-/// False if work of the job has not ended in time: nothing is paused then.
+/// False if work of the job has not ended within `try_ms` or by the deadline: nothing is paused
+/// then.
 bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadline,
                   uint32_t try_ms) {
   const bool is_nccl = options.is_nccl();
   try {
     const uint64_t safe_point = is_nccl ? 0 : hold(job, deadline);
     const std::vector<Tag> tags(options.tags.begin(), options.tags.end());
-    settle(job, {Action::pause, 0, safe_point, try_ms, tags});
+    const auto left_ms = static_cast<uint32_t>(std::max(1, deadline.left_ms()));
+    settle(job, {Action::pause, 0, safe_point, std::min(try_ms, left_ms), tags});
     check_done(job);
     return true;
   } catch (const Failure& failure) {
@@ -193,15 +196,13 @@ bool try_to_pause(Job& job, const RemoteOptions& options, const Deadline& deadli
 
 /// While ranks call collectives of NCCL at different times, one may be in flight that waits for a
 /// call which waits for the pause: a longer try would only stop the job for longer. Work that is
-/// long itself needs one: tries take 1, 2, 1, 4, 1, 2, 1, 8 times the shortest, and so on.
+/// long itself needs one: tries wait 1, 2, 1, 4, 1, 2, 1, 8 times the shortest, and so on.
 void pause_job(Job& job, const RemoteOptions& options) {
   if (options.is_nccl() && options.pid > 0)
     std::erase_if(job, [&](const Process& process) { return process.pid != options.pid; });
   const Deadline deadline = Deadline::after_ms(options.wait_ms());
   const auto try_ms = [&](uint32_t number) {
-    const uint32_t power_of_two = number & -number;
-    return options.is_nccl() ? std::min(kShortTryMs * power_of_two, options.wait_ms())
-                             : options.wait_ms();
+    return options.is_nccl() ? kShortTryMs * (number & -number) : options.wait_ms();
   };
   for (uint32_t number = 1; !try_to_pause(job, options, deadline, try_ms(number)); ++number)
     (void)poll(nullptr, 0, kIntervalMs);

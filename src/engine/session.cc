@@ -75,7 +75,7 @@ Result<Session::Running> Session::begin(SessionState change, const Selection& se
         "exit() has begun, and the process releases its GPU memory; make the call before exit()");
   Result<Running> begun = states_.begin(change, selection.tags, deadline);
   if (!begun.ok())
-    begun.error().message += " for more than " + std::to_string(timeout_ms(selection)) + " ms";
+    begun.error().message += " for more than " + std::to_string(drain_ms(selection)) + " ms";
   return begun;
 }
 
@@ -133,7 +133,7 @@ Plan Session::plan_out(const Selection& selection, const Tags& tags) {
   return plan;
 }
 
-Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline deadline,
+Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline* drained_by,
                         SessionReport* report) {
   const Phase phase("pause: wait", &report->wait_ms);
   {
@@ -142,21 +142,24 @@ Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline d
       return unsupported_error("%s", context_.registry.refusal.c_str());
   }
   if (!seeded_fault("leave_gate_open"))
-    for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(deadline));
+    for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(*drained_by));
   step_point("pause_gate_closed");
-  AMEM_TRY(context_.devices.drain(devices_in_use(context_.registry), deadline));
+  AMEM_TRY(context_.devices.drain(devices_in_use(context_.registry), *drained_by));
   step_point("pause_drained");
   // Checks the limits before any peer is asked. Host memory takes descriptors too.
-  AMEM_TRY(executor_.make_room(plan_out(selection, tags), deadline));
+  const int left_ms = drained_by->left_ms();
+  AMEM_TRY(executor_.make_room(plan_out(selection, tags), moved_by(selection, *drained_by)));
+  if (selection.drain_ms > 0) *drained_by = Deadline::after_ms(left_ms);
   return sharing_.exports().reserve_for_resume();
 }
 
 Status Session::move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
-                         Deadline deadline, SessionReport* report) {
+                         Deadline drained_by, SessionReport* report) {
   {
     const Phase phase("pause: peers", &report->peers_ms);
-    AMEM_TRY(sharing_.exports().revoke(tags, deadline));
+    AMEM_TRY(sharing_.exports().revoke(tags, drained_by));
   }
+  const Deadline deadline = moved_by(selection, drained_by);
   // The last write of a peer arrives through its own mapping, so contents are copied only after all
   // peers have unmapped.
   step_point("pause_revoked");
@@ -183,11 +186,12 @@ bool Session::is_last(const Tags& tags) {
 
 /// Rolls back a failed pause of these tags. Returns the state of the tags afterwards. If the
 /// rollback fails, the error says why.
-SessionState Session::take_back(TagStates::Running& running, const Tags& tags, long timeout_ms,
-                                Error* error) {
+SessionState Session::take_back(TagStates::Running& running, const Selection& selection,
+                                const Tags& tags, Error* error) {
   // The pause may have used up its deadline, so the rollback has its own. Notifications of peers
-  // get a quarter of it; they remain queued for peers that do not answer.
-  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  // get a quarter of it, or the time of Selection::drain_ms; they remain queued for peers that do
+  // not answer.
+  const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
   const Plan back = plan_resume(context_.registry, tags);
   MoveReport report;
   RoomWait no_wait(context_, ticket_, {}, 0, nullptr);
@@ -205,7 +209,8 @@ SessionState Session::take_back(TagStates::Running& running, const Tags& tags, l
     return SessionState::paused;
   }
   const std::shared_ptr<const void> exported = sharing_.exports().export_imported(tags);
-  const Deadline restore_deadline = Deadline::after_ms(timeout_ms / 4);
+  const Deadline restore_deadline =
+      Deadline::after_ms(std::min(timeout_ms(selection) / 4, drain_ms(selection)));
   const auto replies = sharing_.exports().restore(tags, restore_deadline);
   const Status notified = replies->wait(restore_deadline);
   if (notified.ok()) return SessionState::active;
@@ -229,20 +234,19 @@ void Session::trim_contexts(Deadline deadline, SessionReport* report) {
 
 /// `*paused` receives the tags that are paused at the end.
 Status Session::carry_out_pause(TagStates::Running& running, const Selection& selection,
-                                const Change& change, Deadline deadline, SessionReport* report,
+                                const Change& change, Deadline drained_by, SessionReport* report,
                                 Tags* paused) {
   const Phase phase("pause", &report->total_ms);
   const Tags tags = change.all();
   step_point("pause_begun");
-  Status status = quiesce(selection, tags, deadline, report);
+  Status status = quiesce(selection, tags, &drained_by, report);
   const bool moves = status.ok();
-  if (moves) status = move_out(running, selection, tags, deadline, report);
+  if (moves) status = move_out(running, selection, tags, drained_by, report);
   *paused = tags;
   if (status.ok()) return status;
   *paused = change.paused;
   if (moves && !change.active.empty() &&
-      take_back(running, change.active, timeout_ms(selection), &status.error()) ==
-          SessionState::paused)
+      take_back(running, selection, change.active, &status.error()) == SessionState::paused)
     *paused = tags;
   if (!change.paused.empty())
     status.error().message +=
@@ -251,8 +255,8 @@ Status Session::carry_out_pause(TagStates::Running& running, const Selection& se
 }
 
 Status Session::pause_uncounted(const Selection& wanted) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms(wanted));
-  const Running running = AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
+  const Deadline drained_by = Deadline::after_ms(drain_ms(wanted));
+  const Running running = AMEM_TRY(begin(SessionState::pausing, wanted, drained_by));
   Selection selection = wanted;
   SessionReport report;
   if (selection.tags.erase(kContextTag) > 0) {
@@ -261,13 +265,13 @@ Status Session::pause_uncounted(const Selection& wanted) {
     if (is_alone && !is_last({}))
       return misuse_error("the tag '%s' can be paused only when all other tags are paused",
                           kContextTag);
-    if (is_alone) return trim_contexts(deadline, &report), ok_status();
+    if (is_alone) return trim_contexts(drained_by, &report), ok_status();
   }
   const Change change = begin_pause(selection);
   if (change.all().empty()) return ok_status();
   Tags paused;
   report.moved_bytes = releasable_bytes(context_.registry, change.all());
-  const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);
+  const Status status = carry_out_pause(*running, selection, change, drained_by, &report, &paused);
   report.moved_bytes += report.context_bytes;
   report.end_time_s = now_s();
   if (!status.ok()) note_leftovers(plan_pause(context_.registry, paused).own);
@@ -382,12 +386,12 @@ Status Session::release_leftovers(TagStates::Running& running, const Selection& 
                                   const Tags& tags, bool were_trimmed) {
   were_trimmed = were_trimmed && context_memory_.returned_bytes().empty() && is_last(tags);
   if (plan_leftovers(tags).tags.empty() && !were_trimmed) return ok_status();
-  const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
+  Deadline deadline = Deadline::after_ms(timeout_ms(selection));
   AMEM_TRY(running.run_exclusively(deadline, /*without_pause=*/true));
   SessionReport report;
   Status status = ok_status();
   if (const Plan left = plan_leftovers(tags); !left.tags.empty()) {
-    status = quiesce(selection, left.tags, deadline, &report);
+    status = quiesce(selection, left.tags, &deadline, &report);
     if (status.ok()) status = sharing_.exports().revoke(left.tags, deadline);
     if (status.ok()) status = executor_.move_out(left, deadline, &report.move);
     pool_.lend();

@@ -28,6 +28,8 @@ struct Selection {
   long wait_ms = -1;
   bool is_switch = false;  ///< a pause whose memory a resume of this process waits for
   const std::atomic<bool>* cancelled = nullptr;  ///< if it is set, a resume stops waiting
+  /// How long a pause waits for calls, queued work and peers, in addition; 0: within `timeout_ms`.
+  long drain_ms = 0;
 };
 
 /// Pause and resume of this process. Each tag is active -> pausing -> paused -> resuming -> active.
@@ -94,6 +96,13 @@ class Session {
   long timeout_ms(const Selection& selection) const {
     return selection.timeout_ms > 0 ? selection.timeout_ms : context_.timeout_ms;
   }
+  long drain_ms(const Selection& selection) const {
+    return selection.drain_ms > 0 ? selection.drain_ms : timeout_ms(selection);
+  }
+  /// For a part of a pause that moves memory.
+  Deadline moved_by(const Selection& selection, Deadline drained_by) const {
+    return selection.drain_ms > 0 ? Deadline::after_ms(timeout_ms(selection)) : drained_by;
+  }
   /// TagStates::begin(); misuse, if exit() has begun.
   using Running = std::unique_ptr<TagStates::Running>;
   Result<Running> begin(SessionState change, const Selection& selection, Deadline deadline);
@@ -106,13 +115,14 @@ class Session {
 
   Change begin_pause(const Selection& selection);
   Status carry_out_pause(TagStates::Running& running, const Selection& selection,
-                         const Change& change, Deadline deadline, SessionReport* report,
+                         const Change& change, Deadline drained_by, SessionReport* report,
                          Tags* paused);
-  Status quiesce(const Selection& selection, const Tags& tags, Deadline deadline,
+  /// The time in which host memory is pinned is added to `drained_by`, if it is one of its own.
+  Status quiesce(const Selection& selection, const Tags& tags, Deadline* drained_by,
                  SessionReport* report);
   Status move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
-                  Deadline deadline, SessionReport* report);
-  SessionState take_back(TagStates::Running& running, const Tags& tags, long timeout_ms,
+                  Deadline drained_by, SessionReport* report);
+  SessionState take_back(TagStates::Running& running, const Selection& selection, const Tags& tags,
                          Error* error);
   std::string leftovers_text(const Tags& tags);
   Status move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags, Deadline deadline,

@@ -146,7 +146,7 @@ struct Control {
     query,    ///< only asks for the state
     hold,     ///< threads wait at the next safe point, or at `safe_point`, for `timeout_ms`
     release,  ///< the end of the `hold` of the same command
-    pause,    ///< these tags, within `timeout_ms`; 0: AMEM_TIMEOUT_MS
+    pause,    ///< these tags; waits `timeout_ms` for work (Selection::drain_ms)
     resume,   ///< what `pause` has paused; waits `timeout_ms` for GPU memory
   };
   Action action = Action::query;
