@@ -64,7 +64,7 @@ TEST_F(DiskTest, NothingIsReleasedBeforeItIsDurable) {
   for (int i = 0; i < 3; ++i) add_on_disk();
   hold_sync();
 
-  const Status late = move_out_within(500 * kSlowdown);
+  const Status late = move_out_within(1500 * kSlowdown);
 
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().kind, ErrorKind::timeout);
@@ -230,7 +230,7 @@ TEST_F(DiskTest, ReservationThatHangsEndsThePauseAtItsDeadline) {
     changed_.wait_until(mutex_, patience(), [&]() AMEM_REQUIRES(mutex_) { return ends_; });
     return 0;
   };
-  const Status late = move_out_within(500 * kSlowdown);
+  const Status late = move_out_within(1500 * kSlowdown);
   EXPECT_EQ(late.error().kind, ErrorKind::timeout);
   EXPECT_NE(late.error().message.find("the reservation of a backup file in " + testing::TempDir()),
             std::string::npos)

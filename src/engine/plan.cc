@@ -72,6 +72,14 @@ std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan) {
   return bytes;
 }
 
+std::map<int, size_t> missing_bytes(Registry& registry, const Plan& plan) {
+  std::map<int, size_t> bytes;
+  MutexLock lock(registry.mutex);
+  for (const Backing* const backing : registry.find_backings(plan.own))
+    if (!backing->is_here()) bytes[backing->device()] += backing->size_bytes;
+  return bytes;
+}
+
 size_t releasable_bytes(Registry& registry, const Tags& tags) {
   const Plan plan = plan_pause(registry, tags);
   size_t sum = 0;

@@ -50,5 +50,7 @@ size_t releasable_bytes(Registry& registry, const Tags& tags);
 
 /// The bytes of the plan's own backings, by device.
 std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan);
+/// Of those, what is not on the GPU.
+std::map<int, size_t> missing_bytes(Registry& registry, const Plan& plan);
 
 }  // namespace amem

@@ -352,17 +352,6 @@ std::set<std::string> Session::gpus_of(const Plan& plan) {
   return gpus;
 }
 
-/// What a resume of these tags creates, by device, without the local memory of contexts, whose size
-/// is only known about.
-std::map<int, size_t> Session::wanted_bytes(const Tags& tags) {
-  std::map<int, size_t> wanted;
-  const Plan plan = plan_resume(context_.registry, tags);
-  MutexLock lock(context_.registry.mutex);
-  for (const Backing* const backing : context_.registry.find_backings(plan.own))
-    if (!backing->is_here()) wanted[backing->device()] += backing->size_bytes;
-  return wanted;
-}
-
 /// For processes of its job that wait (RoomTicket).
 void Session::note_ticket(bool resumed) {
   if (context_.resume_wait_ms > 0 || ticket_.belongs_to_job())
@@ -415,7 +404,7 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   do {
     status = wait.wait_for_turn(
         [&] { return release_leftovers(running, selection, tags, were_trimmed); },
-        [&] { return wanted_bytes(tags); });
+        [&] { return missing_bytes(context_.registry, plan_resume(context_.registry, tags)); });
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
@@ -428,7 +417,9 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
       running.run_exclusively(Deadline::after_ms(kMaxMs), /*without_pause=*/true).ok())
     trim_contexts(Deadline::after_ms(kMaxMs), report);
   std::map<int, size_t> wanted = context_memory_.returned_bytes();
-  for (const auto& [device, bytes] : wanted_bytes(tags)) wanted[device] += bytes;
+  for (const auto& [device, bytes] :
+       missing_bytes(context_.registry, plan_resume(context_.registry, tags)))
+    wanted[device] += bytes;
   return resume_error(context_, status.error(), wanted);
 }
 

@@ -140,7 +140,6 @@ class Session {
   std::set<std::string> paused_gpus(const Tags& tags) {
     return gpus_of(plan_resume(context_.registry, tags));
   }
-  std::map<int, size_t> wanted_bytes(const Tags& tags);
   void note_ticket(bool resumed);
   bool is_last(const Tags& tags);
   void trim_contexts(Deadline deadline, SessionReport* report);

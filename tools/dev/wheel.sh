@@ -6,7 +6,7 @@
 # cross compiler.
 set -euo pipefail
 readonly arch=${1:?x86_64 or aarch64}
-readonly platform=manylinux_2_34_$arch most_bytes=1820000
+readonly platform=manylinux_2_34_$arch most_bytes=1850000
 tools=build/needs/wheel
 
 python=$(bash tools/dev/python_with.sh venv,ensurepip)
