@@ -277,7 +277,7 @@ TEST(PeerService, ManyThreadsMayCallAtOnce) {
   EXPECT_EQ(answered, 400);
 }
 
-/// dup2(2), which ThreadSanitizer takes for a use of what the number stood for.
+/// dup2(2), which, as dup(2) below, ThreadSanitizer takes for a use of what the number stood for.
 int take_number(int from, int number) {
   return static_cast<int>(syscall(SYS_dup3, from, number, 0));
 }
@@ -292,7 +292,7 @@ TEST(PeerService, WritesNothingIntoFilesOfTheApplicationThatHaveTakenItsNumbers)
   std::ranges::set_difference(open_fds(), before, std::back_inserter(ours));
   std::vector<UniqueFd> kept, files;
   for (const int fd : ours) {
-    kept.emplace_back(dup(fd));
+    kept.emplace_back(static_cast<int>(syscall(SYS_dup, fd)));
     files.emplace_back(memfd_create("test", MFD_CLOEXEC));
     ASSERT_EQ(take_number(files.back().get(), fd), fd);
   }
