@@ -115,7 +115,7 @@ Status Executor::drop(const Plan& plan) {
 }
 
 /// Releases a backing whose contents are on the host, also after a resume that failed.
-Status Executor::release(BackingId id, const OnRelease& releases) {
+Status Executor::release(BackingId id, const OnRelease& on_release) {
   MutexLock lock(registry_.mutex);
   Backing* backing = registry_.find_backing(id);
   if (backing == nullptr || (backing->state != saving && backing->state != restoring))
@@ -127,26 +127,26 @@ Status Executor::release(BackingId id, const OnRelease& releases) {
     backing->state = resident;
     return ok_status();
   }
-  if (releases) releases(backing->device(), backing->size_bytes);
+  if (on_release) on_release(backing->device(), backing->size_bytes);
   Status unmapped = unmap_backing(context_.driver, *backing);
   backing->state = unmapped.ok() ? released : restoring;
   return unmapped;
 }
 
 Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline& copies,
-                              Deadline deadline, MoveReport* report, const OnRelease& releases) {
+                              Deadline deadline, MoveReport* report, const OnRelease& on_release) {
   for (const BackingId id : order) {
     AMEM_TRY(copies.wait_for(id, deadline));
     AMEM_TRY(context_.exiting.check());
     const Stopwatch watch(&report->memory_ms);
-    AMEM_TRY(release(id, releases));
+    AMEM_TRY(release(id, on_release));
     step_point("pause_half_released");
   }
   return ok_status();
 }
 
 Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report,
-                                  const OnRelease& releases) {
+                                  const OnRelease& on_release) {
   {
     MutexLock lock(registry_.mutex);
     for (Backing* const backing : registry_.find_backings(plan.own))
@@ -187,7 +187,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
     }
     copies.finish();
     Status released_all =
-        release_each(std::exchange(order, {}), copies, deadline, report, releases);
+        release_each(std::exchange(order, {}), copies, deadline, report, on_release);
     if (!released_all.ok()) {
       copies.stop();
       (void)copies.wait_until_idle(deadline);  // the program may write after the error
@@ -202,10 +202,10 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
 }
 
 Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* report,
-                          const OnRelease& releases) {
+                          const OnRelease& on_release) {
   const Stopwatch watch(&report->copy_ms);
   AMEM_TRY(wait_for_late_copies(deadline));  // to memory that a resume has left
-  Status status = copy_and_release(plan, deadline, report, releases);
+  Status status = copy_and_release(plan, deadline, report, on_release);
   MutexLock lock(registry_.mutex);
   staging_.clear();  // also when a resume saves contents again: a pause may run beside it
   if (status.ok()) return status;

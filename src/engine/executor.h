@@ -58,7 +58,7 @@ class Executor {
   /// Drops imports, copies the bytes that are kept and not zero, and releases memory. After an
   /// error, backings that were not released are unchanged; plan_resume() has the others.
   Status move_out(const Plan& plan, Deadline deadline, MoveReport* report,
-                  const OnRelease& releases = nullptr);
+                  const OnRelease& on_release = nullptr);
 
   /// From the next resume on, saved contents of all kinds stay (Session::retain_backups).
   void retain_backups(bool retain) { retain_backups_ = retain; }
@@ -87,7 +87,7 @@ class Executor {
   std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
 
   Status copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report,
-                          const OnRelease& releases);
+                          const OnRelease& on_release);
   /// Shared, because a job may outlive its caller's deadline.
   Result<std::shared_ptr<Transfers>> find_contents(const Plan& plan,
                                                    const std::function<void()>& meanwhile,
@@ -111,8 +111,8 @@ class Executor {
   std::vector<BackingId> by_saved_share(const Plan& plan);
   Status drop(const Plan& plan);
   Status release_each(const std::vector<BackingId>& order, CopyPipeline& copies, Deadline deadline,
-                      MoveReport* report, const OnRelease& releases);
-  Status release(BackingId id, const OnRelease& releases);
+                      MoveReport* report, const OnRelease& on_release);
+  Status release(BackingId id, const OnRelease& on_release);
 
   std::shared_ptr<CopyPipeline> make_fill_pipeline() {
     return std::make_shared<CopyPipeline>(context_.fill_threads, copiers_in_);

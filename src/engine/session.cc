@@ -133,7 +133,7 @@ Plan Session::plan_out(const Selection& selection, const Tags& tags) {
   return plan;
 }
 
-Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline* drained_by,
+Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline* drain_deadline,
                         SessionReport* report) {
   const Phase phase("pause: wait", &report->wait_ms);
   {
@@ -142,24 +142,25 @@ Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline* 
       return unsupported_error("%s", context_.registry.refusal.c_str());
   }
   if (!seeded_fault("leave_gate_open"))
-    for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(*drained_by));
+    for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(*drain_deadline));
   step_point("pause_gate_closed");
-  AMEM_TRY(context_.devices.drain(devices_in_use(context_.registry), *drained_by));
+  AMEM_TRY(context_.devices.drain(devices_in_use(context_.registry), *drain_deadline));
   step_point("pause_drained");
   // Checks the limits before any peer is asked. Host memory takes descriptors too.
-  const int left_ms = drained_by->left_ms();
-  AMEM_TRY(executor_.make_room(plan_out(selection, tags), moved_by(selection, *drained_by)));
-  if (selection.drain_ms > 0) *drained_by = Deadline::after_ms(left_ms);
+  const int left_ms = drain_deadline->left_ms();
+  AMEM_TRY(
+      executor_.make_room(plan_out(selection, tags), move_deadline(selection, *drain_deadline)));
+  if (selection.drain_ms > 0) *drain_deadline = Deadline::after_ms(left_ms);
   return sharing_.exports().reserve_for_resume();
 }
 
 Status Session::move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
-                         Deadline drained_by, SessionReport* report) {
+                         Deadline drain_deadline, SessionReport* report) {
   {
     const Phase phase("pause: peers", &report->peers_ms);
-    AMEM_TRY(sharing_.exports().revoke(tags, drained_by));
+    AMEM_TRY(sharing_.exports().revoke(tags, drain_deadline));
   }
-  const Deadline deadline = moved_by(selection, drained_by);
+  const Deadline deadline = move_deadline(selection, drain_deadline);
   // The last write of a peer arrives through its own mapping, so contents are copied only after all
   // peers have unmapped.
   step_point("pause_revoked");
@@ -234,14 +235,14 @@ void Session::trim_contexts(Deadline deadline, SessionReport* report) {
 
 /// `*paused` receives the tags that are paused at the end.
 Status Session::carry_out_pause(TagStates::Running& running, const Selection& selection,
-                                const Change& change, Deadline drained_by, SessionReport* report,
-                                Tags* paused) {
+                                const Change& change, Deadline drain_deadline,
+                                SessionReport* report, Tags* paused) {
   const Phase phase("pause", &report->total_ms);
   const Tags tags = change.all();
   step_point("pause_begun");
-  Status status = quiesce(selection, tags, &drained_by, report);
+  Status status = quiesce(selection, tags, &drain_deadline, report);
   const bool moves = status.ok();
-  if (moves) status = move_out(running, selection, tags, drained_by, report);
+  if (moves) status = move_out(running, selection, tags, drain_deadline, report);
   *paused = tags;
   if (status.ok()) return status;
   *paused = change.paused;
@@ -255,8 +256,8 @@ Status Session::carry_out_pause(TagStates::Running& running, const Selection& se
 }
 
 Status Session::pause_uncounted(const Selection& wanted) {
-  const Deadline drained_by = Deadline::after_ms(drain_ms(wanted));
-  const Running running = AMEM_TRY(begin(SessionState::pausing, wanted, drained_by));
+  const Deadline drain_deadline = Deadline::after_ms(drain_ms(wanted));
+  const Running running = AMEM_TRY(begin(SessionState::pausing, wanted, drain_deadline));
   Selection selection = wanted;
   SessionReport report;
   if (selection.tags.erase(kContextTag) > 0) {
@@ -265,13 +266,14 @@ Status Session::pause_uncounted(const Selection& wanted) {
     if (is_alone && !is_last({}))
       return misuse_error("the tag '%s' can be paused only when all other tags are paused",
                           kContextTag);
-    if (is_alone) return trim_contexts(drained_by, &report), ok_status();
+    if (is_alone) return trim_contexts(drain_deadline, &report), ok_status();
   }
   const Change change = begin_pause(selection);
   if (change.all().empty()) return ok_status();
   Tags paused;
   report.moved_bytes = releasable_bytes(context_.registry, change.all());
-  const Status status = carry_out_pause(*running, selection, change, drained_by, &report, &paused);
+  const Status status =
+      carry_out_pause(*running, selection, change, drain_deadline, &report, &paused);
   report.moved_bytes += report.context_bytes;
   report.end_time_s = now_s();
   if (!status.ok()) note_leftovers(plan_pause(context_.registry, paused).own);

@@ -28,7 +28,8 @@ struct Selection {
   long wait_ms = -1;
   bool is_switch = false;  ///< a pause whose memory a resume of this process waits for
   const std::atomic<bool>* cancelled = nullptr;  ///< if it is set, a resume stops waiting
-  /// How long a pause waits for calls, queued work and peers, in addition; 0: within `timeout_ms`.
+  /// How long a pause waits for calls, queued work and peers; its copies then have `timeout_ms`.
+  /// 0: all of it has `timeout_ms`.
   long drain_ms = 0;
 };
 
@@ -100,8 +101,8 @@ class Session {
     return selection.drain_ms > 0 ? selection.drain_ms : timeout_ms(selection);
   }
   /// For a part of a pause that moves memory.
-  Deadline moved_by(const Selection& selection, Deadline drained_by) const {
-    return selection.drain_ms > 0 ? Deadline::after_ms(timeout_ms(selection)) : drained_by;
+  Deadline move_deadline(const Selection& selection, Deadline drain_deadline) const {
+    return selection.drain_ms > 0 ? Deadline::after_ms(timeout_ms(selection)) : drain_deadline;
   }
   /// TagStates::begin(); misuse, if exit() has begun.
   using Running = std::unique_ptr<TagStates::Running>;
@@ -115,13 +116,13 @@ class Session {
 
   Change begin_pause(const Selection& selection);
   Status carry_out_pause(TagStates::Running& running, const Selection& selection,
-                         const Change& change, Deadline drained_by, SessionReport* report,
+                         const Change& change, Deadline drain_deadline, SessionReport* report,
                          Tags* paused);
-  /// The time in which host memory is pinned is added to `drained_by`, if it is one of its own.
-  Status quiesce(const Selection& selection, const Tags& tags, Deadline* drained_by,
+  /// The time in which host memory is pinned is added to `drain_deadline`, if it is one of its own.
+  Status quiesce(const Selection& selection, const Tags& tags, Deadline* drain_deadline,
                  SessionReport* report);
   Status move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
-                  Deadline drained_by, SessionReport* report);
+                  Deadline drain_deadline, SessionReport* report);
   SessionState take_back(TagStates::Running& running, const Selection& selection, const Tags& tags,
                          Error* error);
   std::string leftovers_text(const Tags& tags);
